@@ -301,7 +301,7 @@ def test_firings_show_their_result_and_the_channels_that_failed(desk: Desk) -> N
     result = FiringResult(
         status=FiringStatus.FAILED, result_code=500, excerpt="out of order", channels=channels
     )
-    desk.store(lambda store: kill(store, "emails", reason="rejected", firing=result))
+    desk.store(lambda store: kill(store, "emails", reason="rejected", effects=(result,)))
     heading, row = desk.answer("schedules", "firings", "report").splitlines()
     assert heading.endswith("  result")
     assert row.endswith("  500 out of order; email failed: no such user")

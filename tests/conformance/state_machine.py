@@ -141,7 +141,7 @@ class StoreMachine(MoreSteps):
                     delay_seconds=delay_seconds,
                     reason="given up" if fate is Fate.DEAD else None,
                     error=error,
-                    firing=FIRED,
+                    effects=(FIRED,),
                 )
                 for message in messages
             ),
@@ -181,7 +181,7 @@ class StoreMachine(MoreSteps):
                 "scope": message.current_claim,
             }[how]
             sends = (Send("shared", self._new_message({})),)
-            ending = Ending(claim=forged, fate=fate, reason="forged", sends=sends, firing=FIRED)
+            ending = Ending(claim=forged, fate=fate, reason="forged", sends=sends, effects=(FIRED,))
             answer = self._settle(stranger if how == "scope" else scope, ending)
             assert answer.refused == (forged,)
 

@@ -121,8 +121,8 @@ async def test_a_duplicate_ack_records_no_firing(store: Store, clock: VirtualClo
     for run in range(2):
         await send(store, schedule_id=schedule_id, slot=clock.now(), run=run, event_id="paid-1")
     one, two = await pull(store)
-    assert (await settle(store, ack(one, firing=SUCCEEDED))).duplicates == ()
-    assert (await settle(store, ack(two, firing=SUCCEEDED))).duplicates == (two.current_claim,)
+    assert (await settle(store, ack(one, effects=(SUCCEEDED,)))).duplicates == ()
+    assert (await settle(store, ack(two, effects=(SUCCEEDED,)))).duplicates == (two.current_claim,)
     (firing,) = await store.firings.list(DEFAULT, schedule_id, ALL)
     assert firing.run == one.run
 
@@ -134,7 +134,8 @@ async def test_of_two_duplicates_in_one_settlement_one_records_a_firing(
     schedule_id = new_id()
     for run in range(2):
         await send(store, schedule_id=schedule_id, slot=clock.now(), run=run, event_id="paid-1")
-    result = await settle(store, *(ack(message, firing=SUCCEEDED) for message in await pull(store)))
+    endings = [ack(message, effects=(SUCCEEDED,)) for message in await pull(store)]
+    result = await settle(store, *endings)
     assert len(result.duplicates) == 1
     assert len(await store.firings.list(DEFAULT, schedule_id, ALL)) == 1
 

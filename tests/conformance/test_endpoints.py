@@ -41,6 +41,7 @@ from tickwork.core.delivery.endpoint import (
     HEALTHY,
     DeliveryStatus,
     EndpointSettings,
+    EndpointWait,
     read_endpoint_envelope,
     secrets_owner,
 )
@@ -354,7 +355,7 @@ async def test_a_message_that_is_claimed_while_its_endpoint_is_enabled_does_not_
     await store.endpoints.disable(DEFAULT, endpoint.id, "moving")
     await publish(store)
     message = await claimed_one(store)
-    waits: dict[str, Any] = {"delay_seconds": 86_400.0, "endpoint_id": endpoint.id}
+    waits: dict[str, Any] = {"delay_seconds": 86_400.0, "effects": (EndpointWait(endpoint.id),)}
     await end(store, message, Fate.RELEASE, **waits)
     assert await claimed(store) == ()
     await store.endpoints.enable(DEFAULT, endpoint.id)

@@ -53,7 +53,7 @@ async def test_an_ending_records_a_firing_for_its_slot(store: Store, clock: Virt
     schedule_id, slot = new_id(), clock.now()
     message = await slot_message(store, clock, schedule_id, run=2, catch_up=True)
     clock.advance(seconds=10)
-    await settle(store, ack(message, firing=EVERYTHING))
+    await settle(store, ack(message, effects=(EVERYTHING,)))
     (firing,) = await store.firings.list(DEFAULT, schedule_id, ALL)
     assert firing == FiringRecord(
         id=firing.id,
@@ -81,12 +81,12 @@ async def test_each_attempt_is_a_separate_row(store: Store, clock: VirtualClock)
     schedule_id, begin = new_id(), clock.now()
     failed = FiringResult(status=FiringStatus.FAILED)
     message = await slot_message(store, clock, schedule_id)
-    await settle(store, retry(message, delay_seconds=60, firing=failed))
+    await settle(store, retry(message, delay_seconds=60, effects=(failed,)))
     clock.advance(seconds=60)
-    await settle(store, release(await pull_one(store), delay_seconds=60, firing=failed))
+    await settle(store, release(await pull_one(store), delay_seconds=60, effects=(failed,)))
     clock.advance(seconds=60)
     ended = FiringResult(status=FiringStatus.DEAD, reason="max_retries")
-    await settle(store, dead(await pull_one(store), reason="max_retries", firing=ended))
+    await settle(store, dead(await pull_one(store), reason="max_retries", effects=(ended,)))
     newest_first = await store.firings.list(DEFAULT, schedule_id, ALL)
     assert [(firing.attempt, firing.status) for firing in newest_first] == [
         (2, FiringStatus.DEAD),
@@ -120,7 +120,7 @@ async def test_a_refused_ending_records_no_firing(store: Store, clock: VirtualCl
     schedule_id = new_id()
     message = await slot_message(store, clock, schedule_id)
     await settle(store, release(message))
-    result = await settle(store, ack(message, firing=SUCCEEDED))
+    result = await settle(store, ack(message, effects=(SUCCEEDED,)))
     assert result.refused == (message.current_claim,)
     assert await store.firings.list(DEFAULT, schedule_id, ALL) == ()
 
@@ -128,7 +128,7 @@ async def test_a_refused_ending_records_no_firing(store: Store, clock: VirtualCl
 async def test_a_message_without_a_slot_has_no_firings(store: Store) -> None:
     await make_queue(store)
     await send(store)
-    await settle(store, ack(await pull_one(store), firing=SUCCEEDED))
+    await settle(store, ack(await pull_one(store), effects=(SUCCEEDED,)))
     assert await counts(store) == Counts()
 
 
@@ -142,7 +142,7 @@ async def test_firings_are_listed_per_schedule_and_tenant(
     for schedule in (schedule_id, new_id()):
         await send(store, scope=one, schedule_id=schedule, slot=slot)
         message = await pull_one(store, scope=one)
-        await settle(store, ack(message, firing=SUCCEEDED), scope=one)
+        await settle(store, ack(message, effects=(SUCCEEDED,)), scope=one)
     (firing,) = await store.firings.list(one, schedule_id, ALL)
     assert (firing.tenant, firing.schedule_id) == ("one", schedule_id)
     assert await store.firings.list(two, schedule_id, ALL) == ()
@@ -161,7 +161,7 @@ async def test_an_invalid_firing_refuses_its_settlement(store: Store, clock: Vir
     for field, value in bad.items():
         firing = FiringResult(status=FiringStatus.FAILED, **{field: value})
         with pytest.raises(InvalidInput) as raised:
-            await settle(store, ack(message, firing=firing))
+            await settle(store, ack(message, effects=(firing,)))
         (fault,) = raised.value.errors
         assert fault.field.startswith(f"endings[0].firing.{field}")
     assert await counts(store) == Counts(claimed=1)

@@ -73,7 +73,7 @@ async def make_firings(store: Store, number: int) -> None:
     for run in range(number):
         await send(store, schedule_id=SCHEDULE, slot=await store.now(), run=run)
         firing = FiringResult(status=FiringStatus.SUCCEEDED)
-        await settle(store, ack(await pull_one(store), firing=firing))
+        await settle(store, ack(await pull_one(store), effects=(firing,)))
 
 
 async def make_counters(store: Store, number: int) -> None:

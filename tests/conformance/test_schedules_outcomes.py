@@ -61,12 +61,12 @@ def stands(schedule: Schedule) -> tuple[object, ...]:
 def ending(message: Message, status: FiringStatus, error: str) -> Ending:
     record = FiringResult(status=status, error=error)
     if status in (GOOD, PART, UNSEEN):
-        return ack(message, firing=record)
+        return ack(message, effects=(record,))
     if status is BAD:
         return Ending(
-            claim=message.current_claim, fate=Fate.RETRY, delay_seconds=600, firing=record
+            claim=message.current_claim, fate=Fate.RETRY, delay_seconds=600, effects=(record,)
         )
-    return dead(message, firing=record)
+    return dead(message, effects=(record,))
 
 
 async def endings(store: Store, statuses: Sequence[FiringStatus]) -> list[Ending]:
@@ -112,7 +112,7 @@ async def test_a_partial_success_shows_its_error_and_keeps_the_error_count(
     clock.advance(seconds=3_600)
     (message,) = await pull(store)
     record = FiringResult(status=PART, error="partial: webhook", follow_up=FollowUp.COMPLETE)
-    await store.messages.settle(SYSTEM, Settlement((ack(message, firing=record),)))
+    await store.messages.settle(SYSTEM, Settlement((ack(message, effects=(record,)),)))
     now = await again(store, made)
     assert stands(now) == (1, "partial: webhook", "partial")
     assert (now.status, now.version) == (ScheduleStatus.COMPLETED, made.version + 1)
@@ -131,8 +131,8 @@ async def test_of_a_pause_and_a_completion_in_one_settlement_the_later_slot_coun
         on_dead=OnDead.PAUSE,
     )
     first, last = sorted(await pull(store), key=lambda message: str(message.slot))
-    paused = dead(first, firing=FiringResult(status=OVER, error="no", follow_up=FollowUp.PAUSE))
-    over = ack(last, firing=FiringResult(status=GOOD, follow_up=FollowUp.COMPLETE))
+    paused = dead(first, effects=(FiringResult(status=OVER, error="no", follow_up=FollowUp.PAUSE),))
+    over = ack(last, effects=(FiringResult(status=GOOD, follow_up=FollowUp.COMPLETE),))
     await store.messages.settle(SYSTEM, Settlement((over, paused)))
     now = await again(store, made)
     assert (now.status, now.version) == (ScheduleStatus.COMPLETED, made.version + 1)

@@ -246,11 +246,11 @@ async def test_firings_of_one_schedule_settled_together_count_in_slot_order(
             claim=message.current_claim,
             fate=Fate.RETRY,
             delay_seconds=600,
-            firing=FiringResult(status=FiringStatus.FAILED, error=text),
+            effects=(FiringResult(status=FiringStatus.FAILED, error=text),),
         )
         for message, text in ((first, "first"), (third, "third"))
     ]
-    fine = ack(second, firing=FiringResult(status=FiringStatus.SUCCEEDED))
+    fine = ack(second, effects=(FiringResult(status=FiringStatus.SUCCEEDED),))
     await store.messages.settle(SYSTEM, Settlement((failed[1], fine, failed[0])))
     assert stands(await again(store, made)) == (ACTIVE, 1, "third", "failed")
     await end(store, fourth)

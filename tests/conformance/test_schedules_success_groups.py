@@ -24,7 +24,7 @@ from tickwork.core.message import decide
 from tickwork.core.message.outcome import Failed, Succeeded
 from tickwork.core.model import DEFAULT, SYSTEM, Ending, Message, QueueSettings, Settlement
 from tickwork.core.queue.stats import CounterName
-from tickwork.core.schedule.firing import FiringStatus
+from tickwork.core.schedule.firing import FiringResult, FiringStatus
 from tickwork.core.schedule.model import Schedule, ScheduleStatus
 from tickwork.store.contract import Store
 from tickwork.store.shared.counters import AN_ID
@@ -100,8 +100,9 @@ async def test_a_schedule_deleted_meanwhile_keeps_its_last_status(
 async def test_a_result_code_in_the_group_is_recorded(store: Store, clock: VirtualClock) -> None:
     made, found = await three_late(store, clock)
     ends = [succeeded(message, 1) for message in found]
-    assert ends[1].firing is not None
-    ends[1] = structs.replace(ends[1], firing=structs.replace(ends[1].firing, result_code=204))
+    firing = ends[1].effect(FiringResult)
+    assert firing is not None
+    ends[1] = structs.replace(ends[1], effects=(structs.replace(firing, result_code=204),))
     await store.messages.settle(SYSTEM, Settlement(tuple(ends)))
     last = [(await firings(store, schedule))[-1] for schedule in made]
     assert [firing.result_code for firing in last] == [None, 204, None]

@@ -57,6 +57,7 @@ from tickwork.core.workflow.model import (
     RunStatus,
     RunStep,
     RunWindow,
+    SignalWait,
     StepKind,
     StepState,
 )
@@ -183,16 +184,16 @@ async def test_a_stale_claim_records_and_ends_nothing(store: Store, clock: Virtu
     effects = Ending(
         claim=stale.current_claim,
         fate=Fate.KEEP,
-        checkpoint=Checkpoint(run.uid, step(clock, "late")),
+        effects=(Checkpoint(run.uid, step(clock, "late")),),
         sends=(sending("work"),),
     )
     await make_queue(store)
     assert await record(store, stale, run, step(clock, "late")) is None
     assert not await store.workflows.end(SYSTEM, stale.current_claim, end)
     assert not await store.workflows.assign_version(SYSTEM, stale.current_claim, run.uid, "2")
-    ended = Ending(claim=stale.current_claim, fate=Fate.ACK, run_end=end)
-    dead_run = Ending(claim=stale.current_claim, fate=Fate.DEAD, reason="permanent", run_end=end)
-    waiting = release(stale, signals_seen=0)
+    ended = Ending(claim=stale.current_claim, fate=Fate.ACK, effects=(end,))
+    dead_run = Ending(claim=stale.current_claim, fate=Fate.DEAD, reason="permanent", effects=(end,))
+    waiting = release(stale, effects=(SignalWait(0),))
     for ending in (effects, ended, dead_run, waiting):
         assert (await settle(store, ending, scope=SYSTEM)).refused == (stale.current_claim,)
     with pytest.raises(ClaimLost):
@@ -217,7 +218,7 @@ async def test_a_checkpoint_and_a_wait_clear_the_lost_claims(
     await die(store, clock)
     held = await claim_run(store)
     assert held.lost == 1
-    await settle(store, release(held, signals_seen=0), scope=SYSTEM)
+    await settle(store, release(held, effects=(SignalWait(0),)), scope=SYSTEM)
     assert (await claim_run(store)).lost == 0
 
 
@@ -233,7 +234,7 @@ async def test_a_run_ends_with_the_ack_of_its_message(store: Store, clock: Virtu
     await settle(
         store,
         *(
-            Ending(claim=by_id[run.message_id].current_claim, fate=Fate.ACK, run_end=end)
+            Ending(claim=by_id[run.message_id].current_claim, fate=Fate.ACK, effects=(end,))
             for run, end in zip(runs, ends, strict=False)
         ),
         ack(by_id[runs[2].message_id]),
@@ -256,7 +257,7 @@ async def test_a_run_ends_with_the_dead_letter_of_its_message(
     message = await claim_run(store)
     end = RunEnd(uid=run.uid, status=RunStatus.CANCELLED, error="as asked")
     await settle(
-        store, dead(message, reason="x", error="cannot be undone", run_end=end), scope=SYSTEM
+        store, dead(message, reason="x", error="cannot be undone", effects=(end,)), scope=SYSTEM
     )
     ended = await store.workflows.get(DEFAULT, "a")
     assert (ended.status, ended.error, ended.finished_at) == ("cancelled", "as asked", clock.now())
@@ -270,13 +271,13 @@ async def test_a_run_wakes_at_its_time_however_late_it_is_released(
     await start(store)
     message, wake_at = await claim_run(store), clock.now() + timedelta(seconds=60)
     clock.advance(seconds=50)
-    waits = release(message, delay_seconds=60.0, signals_seen=0, wake_at=wake_at)
+    waits = release(message, delay_seconds=60.0, effects=(SignalWait(0),), visible_at=wake_at)
     await settle(store, waits, scope=SYSTEM)
     assert await store.messages.next_visible_at(SYSTEM, QUEUE) == wake_at
     clock.advance(seconds=10)
     again = await claim_run(store)
     clock.advance(seconds=5)
-    past = release(again, signals_seen=0, wake_at=wake_at)
+    past = release(again, effects=(SignalWait(0),), visible_at=wake_at)
     async with store.wakeups.watch([again.queue_id]) as watch:
         await settle(store, past, scope=SYSTEM)
         assert await watch.wait(5.0)
@@ -363,7 +364,7 @@ async def test_a_step_and_what_it_sends_commit_together_and_keep_the_claim(
     kept = Ending(
         claim=message.current_claim,
         fate=Fate.KEEP,
-        checkpoint=Checkpoint(run.uid, step(clock)),
+        effects=(Checkpoint(run.uid, step(clock)),),
         sends=(sending("work"),),
     )
     assert (await settle(store, kept, scope=SYSTEM)).refused == ()
@@ -382,7 +383,7 @@ async def test_steps_that_end_together_are_all_recorded_with_what_they_send(
         Ending(
             claim=message.current_claim,
             fate=Fate.KEEP,
-            checkpoint=Checkpoint(run.uid, step(clock, name)),
+            effects=(Checkpoint(run.uid, step(clock, name)),),
             sends=(sending("work"),),
         )
         for name in ("left", "right")
@@ -404,7 +405,7 @@ async def test_a_step_that_is_recorded_again_after_a_lost_answer_sends_nothing_a
         claim=message.current_claim,
         fate=Fate.KEEP,
         sends=(sending("work"),),
-        checkpoint=Checkpoint(run.uid, step(clock)),
+        effects=(Checkpoint(run.uid, step(clock)),),
     )
     assert (await settle(store, ending, scope=SYSTEM)) == SettleResult()
     (sent,) = await claim(store, await join(store))
@@ -425,7 +426,7 @@ async def test_a_signal_wakes_a_run_whichever_of_both_commits_first(
 ) -> None:
     (run,) = await start(store)
     message = await claim_run(store)
-    waits = release(message, delay_seconds=1_000.0, signals_seen=run.signals)
+    waits = release(message, delay_seconds=1_000.0, effects=(SignalWait(run.signals),))
     if is_first:
         await store.workflows.change(DEFAULT, "a", event())
     await settle(store, waits, scope=SYSTEM)
@@ -435,7 +436,7 @@ async def test_a_signal_wakes_a_run_whichever_of_both_commits_first(
         await store.workflows.change(DEFAULT, "a", event())
     again = await claim_run(store)
     assert (await store.workflows.get(DEFAULT, "a")).signals == 1
-    seen = release(again, delay_seconds=1_000.0, signals_seen=1)
+    seen = release(again, delay_seconds=1_000.0, effects=(SignalWait(1),))
     await settle(store, seen, scope=SYSTEM)
     assert await claim(store, await join(store), queue=QUEUE, scope=SYSTEM) == ()
 
@@ -444,7 +445,7 @@ async def test_signals_and_releases_at_once_lose_no_wake_up(store: Store) -> Non
     await start(store)
     for number in range(10):
         message = await claim_run(store)
-        waits = release(message, delay_seconds=1_000.0, signals_seen=number)
+        waits = release(message, delay_seconds=1_000.0, effects=(SignalWait(number),))
         await asyncio.gather(
             settle(store, waits, scope=SYSTEM), store.workflows.change(DEFAULT, "a", event())
         )
@@ -477,7 +478,7 @@ async def test_pause_cancel_and_resume_are_seen_at_the_next_checkpoint(
     paused = await store.workflows.change(DEFAULT, "a", control.pause)
     assert (paused.paused, paused.signals) == (True, 1)
     assert await record(store, message, run, step(clock)) == 1
-    await settle(store, release(message, delay_seconds=9.0, signals_seen=1), scope=SYSTEM)
+    await settle(store, release(message, delay_seconds=9.0, effects=(SignalWait(1),)), scope=SYSTEM)
     resumed = await store.workflows.change(DEFAULT, "a", control.resume)
     assert not resumed.paused
     await claim_run(store)

@@ -55,30 +55,35 @@ def ended(message: Message, outcome: Outcome, **settings: Any) -> Ending:
 def test_each_outcome_gives_the_status_and_follow_up_of_the_table(
     terms: Terms, outcome: Outcome, status: FiringStatus, then: FollowUp
 ) -> None:
-    firing = ended(a_slot(terms), outcome).firing
+    firing = ended(a_slot(terms), outcome).effect(FiringResult)
     assert firing is not None
     assert (firing.status, firing.follow_up, firing.took_seconds) == (status, then, 1.5)
 
 
 def test_the_error_summary_is_one_line() -> None:
-    firing = ended(a_slot(), BROKEN).firing
+    firing = ended(a_slot(), BROKEN).effect(FiringResult)
     assert firing is not None
     assert firing.error == "ValueError: no such user"
 
 
 def test_a_fixed_delay_counts_from_the_finish() -> None:
     message = a_slot(Terms(delay_seconds=90))
-    done, dead = ended(message, Succeeded()).firing, ended(message, Permanent("no")).firing
+    done, dead = (
+        ended(message, Succeeded()).effect(FiringResult),
+        ended(message, Permanent("no")).effect(FiringResult),
+    )
     assert done is not None
     assert dead is not None
     assert (done.next_after_seconds, dead.next_after_seconds) == (90.0, 90.0)
-    failed = ended(message, BROKEN).firing
+    failed = ended(message, BROKEN).effect(FiringResult)
     assert failed is not None
     assert failed.next_after_seconds is None
 
 
 def test_an_extra_run_does_not_change_its_schedule() -> None:
-    firing = ended(a_slot(Terms(is_once=True, delay_seconds=5), run=1), Permanent("no")).firing
+    firing = ended(a_slot(Terms(is_once=True, delay_seconds=5), run=1), Permanent("no")).effect(
+        FiringResult
+    )
     assert firing is not None
     assert (firing.follow_up, firing.next_after_seconds) == (FollowUp.NONE, None)
 
@@ -94,7 +99,7 @@ def test_only_the_success_of_a_replay_completes_a_parked_schedule() -> None:
         ("own-key", 0, Succeeded(), FollowUp.NONE),
     ]
     for base, run, outcome, then in cases:
-        firing = ended(a_slot(run=run, idempotency_base=base), outcome).firing
+        firing = ended(a_slot(run=run, idempotency_base=base), outcome).effect(FiringResult)
         assert firing is not None
         assert firing.follow_up is then
 
@@ -108,11 +113,13 @@ def test_the_schedules_retries_override_the_queues() -> None:
 
 
 def test_a_snooze_is_no_attempt_and_leaves_no_record() -> None:
-    assert ended(a_slot(), Snoozed(5)).firing is None
+    assert ended(a_slot(), Snoozed(5)).effect(FiringResult) is None
 
 
 def test_a_message_that_is_no_slot_has_no_record() -> None:
-    assert decide.settle(claimed_message(), Succeeded(), QueueSettings()).firing is None
+    assert (
+        decide.settle(claimed_message(), Succeeded(), QueueSettings()).effect(FiringResult) is None
+    )
 
 
 @pytest.mark.parametrize(

@@ -43,6 +43,7 @@ from tickwork.core.model import (
     SettleResult,
     State,
 )
+from tickwork.core.schedule.firing import FiringResult
 from tickwork.errors import ClaimLost, EventDone, InvalidInput, NotFound, StoreBroken
 from tickwork.store.contract import Joined
 
@@ -277,7 +278,7 @@ class MemoryMessages:
                 self._departures.ack(row)
                 duplicates.append(ending.claim)
             else:
-                self._departures.record(row.message, ending.firing)
+                self._departures.record(row.message, ending.effect(FiringResult))
                 self._end(row, ending)
                 counted.append(ending)
         with self._arrivals.copying_later():

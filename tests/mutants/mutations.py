@@ -91,7 +91,7 @@ class Unrecorded(Through):
     """Settles messages of slots without a record."""
 
     async def settle(self, scope: Scope, settlement: Settlement) -> SettleResult:
-        endings = tuple(structs.replace(ending, firing=None) for ending in settlement.endings)
+        endings = tuple(structs.replace(ending, effects=()) for ending in settlement.endings)
         result: SettleResult = await self.inner.settle(scope, Settlement(endings))
         return result
 

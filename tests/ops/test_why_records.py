@@ -94,7 +94,7 @@ async def test_a_running_slot_tells_since_when(
         "running",
         f"It is running: attempt 1 started at {since}.",
     )
-    await settle(store, retry(first, firing=FiringResult(status=FiringStatus.FAILED)))
+    await settle(store, retry(first, effects=(FiringResult(status=FiringStatus.FAILED),)))
     clock.advance(seconds=5)
     await pull_one(store)
     found = await ask(store, made, nine)

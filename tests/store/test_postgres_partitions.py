@@ -44,7 +44,7 @@ async def record(store: Store, clock: VirtualClock) -> None:
     await send(store, schedule_id=SCHEDULE, slot=clock.now())
     held = (await pull_one(store)).current_claim
     succeeded = FiringResult(status=FiringStatus.SUCCEEDED)
-    await settle(store, Ending(claim=held, fate=Fate.ACK, firing=succeeded))
+    await settle(store, Ending(claim=held, fate=Fate.ACK, effects=(succeeded,)))
 
 
 async def firings(store: Store) -> int:

@@ -40,6 +40,7 @@ SEARCHES = {
     "lock_run_message": {BY_KEY},
     "assign_version": {BY_KEY},
     "diverge_run": {BY_KEY},
+    "wake_signalled_runs": {BY_KEY},
     "take_run_message": {BY_KEY},
     "run_holders": {BY_KEY},
     "fail_lost_runs": {"tickwork_messages_holder"},

@@ -24,7 +24,6 @@ from tickwork.core.model import (
     Settlement,
 )
 from tickwork.core.queue.rate_limit import RATE_MAX, RATE_MIN
-from tickwork.core.schedule.firing import FiringResult
 from tickwork.errors import FieldError, InvalidInput
 
 BODY_BYTES_MAX = 128_000
@@ -356,7 +355,7 @@ def _is_simple_ending(ending: Ending) -> bool:
     return (
         ending.delay_seconds == 0
         and ending.reason is ending.error is None
-        and ending.firing is None
+        and not ending.effects
         and not ending.sends
         and not ending.batches
     )
@@ -372,8 +371,8 @@ def _ending_faults(ending: Ending, prefix: str) -> Iterator[FieldError]:
     for index, send in enumerate(ending.sends):
         yield from _message_faults(send.message, f"{prefix}sends[{index}].")
     yield from _batches_faults(ending.batches, prefix)
-    if ending.firing is not None:
-        yield from _firing_faults(ending.firing, f"{prefix}firing.")
+    for effect in ending.effects:
+        yield from effect.faults(prefix)
 
 
 def _batches_faults(batches: Sequence[BatchWithItems], prefix: str) -> Iterator[FieldError]:
@@ -388,21 +387,6 @@ def _batches_faults(batches: Sequence[BatchWithItems], prefix: str) -> Iterator[
         for index, item in enumerate(batch.items):
             if not _is_simple_message(item):
                 yield from _message_faults(item, f"{at}items[{index}].")
-
-
-def _firing_faults(firing: FiringResult, prefix: str) -> Iterator[FieldError]:
-    if not 0 <= firing.took_seconds <= DELAY_SECONDS_MAX:
-        yield FieldError(f"{prefix}took_seconds", f"must be from 0 to {DELAY_SECONDS_MAX}")
-    if firing.reason is not None:
-        yield from text_faults(f"{prefix}reason", firing.reason, NAME_LENGTH_MAX)
-    if firing.excerpt is not None:
-        yield from text_faults(f"{prefix}excerpt", firing.excerpt, EXCERPT_LENGTH_MAX)
-    for index, outcome in enumerate(firing.channels):
-        for field in ("channel", "status", "detail"):
-            text = getattr(outcome, field)
-            if text is not None:
-                at = f"{prefix}channels[{index}].{field}"
-                yield from text_faults(at, text, EXCERPT_LENGTH_MAX)
 
 
 def _message_faults(message: NewMessage, prefix: str) -> Iterator[FieldError]:

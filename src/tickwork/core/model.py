@@ -25,16 +25,17 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 from uuid import UUID
 
 from msgspec import Struct
 
-from tickwork.core.answers.ids import Prefix, public_id
-from tickwork.core.entity.model import EntityChange
+from tickwork.core.answers.ids import Prefix, public_id, without_prefix
+from tickwork.core.effects import Effect
+from tickwork.core.fields import iso
 from tickwork.core.message.backoff import Backoff, Exponential
-from tickwork.core.schedule.firing import FiringResult, slot_key
-from tickwork.core.workflow.model import Checkpoint, RunEnd
+
+E = TypeVar("E", bound=Effect)
 
 
 class State(StrEnum):
@@ -226,6 +227,24 @@ class StoredQueue(Struct, frozen=True, kw_only=True):
         return self.name, self.tenant or ""
 
 
+def slot_key(
+    base: str | None, schedule_id: UUID | None, slot: datetime | None, run: int
+) -> str | None:
+    """The idempotency key of a slot's message: the same for every attempt and different from that
+    of any other slot or run. `base` is the schedule's own idempotency key, if it has one.
+
+    A copy of a slot's message and its replay have the whole key as their `base`: a copy has no
+    slot, and the base of a replay names the slot already.
+    """
+    if schedule_id is None or slot is None:
+        return base
+    own = f":{iso(slot)}"
+    if base is not None and run and own in base:
+        return base
+    # Without a prefix: receivers recognise a repeat by this key, also after an upgrade.
+    return f"{base or without_prefix(schedule_id)}{own}" + (f":{run}" if run else "")
+
+
 class NewMessage(Struct, frozen=True, kw_only=True):
     """A message to send. The sender creates its id, so that a repeated send is recognized."""
 
@@ -407,32 +426,38 @@ class Ending(Struct, frozen=True, kw_only=True, gc=False):
     """The end of a claim, and everything that commits with it.
 
     `retry` counts an attempt, `release` does not; both make the message visible again after
-    `delay_seconds`. `dead` leaves a dead letter with `reason` and `error`. The sends, batches, the
-    firing and the change of an entity are stored only if the claim is still valid. The store also
-    updates the message's batch and unblocks the next message of its key. With `endpoint_id`, a
-    released message is visible at once unless that endpoint is still disabled.
-
-    For a run of a workflow: `checkpoint` is a step to record, which keeps the claim. If the step is
-    done already, the ending is a duplicate: the answer to the first one was lost. With
-    `signals_seen`, a released message is visible at once if its run has other signals by now; else
-    at `wake_at`, if that is given instead of a delay. `run_end` ends the run with the ack,
-    or with the dead letter.
+    `delay_seconds`, or at `visible_at` if that is given. `dead` leaves a dead letter with `reason`
+    and `error`. The sends, batches and effects are stored only if the claim is still valid. The
+    store also updates the message's batch and unblocks the next message of its key.
     """
 
     claim: Claim
     fate: Fate
     delay_seconds: float = 0.0
+    visible_at: datetime | None = None
     reason: str | None = None
     error: str | None = None
-    endpoint_id: UUID | None = None
     sends: tuple[Send, ...] = ()
     batches: tuple[BatchWithItems, ...] = ()
-    firing: FiringResult | None = None
-    checkpoint: Checkpoint | None = None
-    signals_seen: int | None = None
-    wake_at: datetime | None = None
-    run_end: RunEnd | None = None
-    entity: EntityChange | None = None
+    effects: tuple[Effect, ...] = ()
+
+    def effect(self, kind: type[E]) -> E | None:
+        """Its effect of a kind, of which it has one at most."""
+        for effect in self.effects:
+            if isinstance(effect, kind):
+                return effect
+        return None
+
+    @property
+    def part(self) -> str | None:
+        """Which of several endings of its claim it is, if all of them count."""
+        return next((effect.part for effect in self.effects if effect.part is not None), None)
+
+    @property
+    def skip_reason(self) -> str | None:
+        """Why its message was not handled although it is acked; None if it was."""
+        reasons = (effect.skip_reason for effect in self.effects)
+        return next((reason for reason in reasons if reason is not None), None)
 
     @property
     def counts_attempt(self) -> bool:
@@ -452,8 +477,8 @@ class SettleResult(Struct, frozen=True):
     """The endings that had no effect.
 
     A refused ending had a lost claim: it changed nothing and sent nothing. A duplicate acked an
-    event that was processed before: its message is removed, but its sends and batches are not
-    stored. Those of a checkpoint whose step is done are not stored either.
+    event that was processed before: its message is removed, but its sends, batches and effects are
+    not stored. Those of an ending whose effect was recorded before are not stored either.
     """
 
     refused: tuple[Claim, ...] = ()

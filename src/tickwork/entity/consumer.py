@@ -159,11 +159,10 @@ class EntityHandler:
                 error=msgspec.json.encode(answer).decode(),
             )
             id_ = entity_id(call.entity, call.key)
-            return Committed(
-                EntityChange(
-                    id=id_, type=call.entity, key=call.key, keeps_state=True, result=result
-                )
+            change = EntityChange(
+                id=id_, type=call.entity, key=call.key, keeps_state=True, result=result
             )
+            return Committed((change,))
 
     async def _alarm(self, scope: Scope, call: Call, stored: Stored) -> None:
         runner = self._runner

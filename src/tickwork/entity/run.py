@@ -173,7 +173,8 @@ class EntityCall:
             call, before, self.effects, self._schedules, now=now, make_id=new_id
         )
         return Committed(
-            change, tuple(Send(queue_of(call.entity), message) for message in messages)
+            () if change is None else (change,),
+            tuple(Send(queue_of(call.entity), message) for message in messages),
         )
 
 

@@ -134,8 +134,8 @@ class _Taken:
         ending = Ending(
             claim=self._message.current_claim,
             fate=Fate.ACK,
-            entity=change,
             sends=tuple(Send(queue_of(call.entity), message) for message in messages),
+            effects=() if change is None else (change,),
         )
         subject = f"{call.entity}/{call.key}"
         async with recorded(Context(self._store, self._scope), action, subject, after=after):

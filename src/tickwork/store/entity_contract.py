@@ -1,7 +1,7 @@
 """The contract of a store for entities: their state and storage, and direct calls.
 
 It continues `contract.py`, whose rules hold here too. A call changes an entity by the settlement of
-its message (`Ending.entity`). An entity is addressed by its id, `core.entity.call.entity_id`.
+its message (`EntityChange`). An entity is addressed by its id, `core.entity.call.entity_id`.
 """
 
 from __future__ import annotations

@@ -14,11 +14,10 @@ from tickwork.app.message import ClaimedMessage, Message
 from tickwork.app.workflows import WorkflowDeclaration
 from tickwork.core.answers.ids import Prefix, public_id
 from tickwork.core.message.batch import BATCH_COMPLETED, CompletedBatch
-from tickwork.core.message.outcome import Outcome, RunEnded, Snoozed, Succeeded, Suspended
+from tickwork.core.message.outcome import Committed, Outcome, Snoozed, Succeeded
 from tickwork.core.message.system_events import run_diverged_event
-from tickwork.core.model import SYSTEM, Scope
+from tickwork.core.model import SYSTEM, Scope, slot_key
 from tickwork.core.model import Message as Stored
-from tickwork.core.schedule.firing import slot_key
 from tickwork.core.schedule.result_message import is_result, result_run
 from tickwork.core.workflow.children import ChildCall, child_uid, map_batch_id
 from tickwork.core.workflow.control import (
@@ -27,6 +26,7 @@ from tickwork.core.workflow.control import (
     children_ended,
     revive,
     steps_to_retry,
+    suspended,
 )
 from tickwork.core.workflow.model import NewRun, Run, RunEnd, RunHistory, RunStatus
 from tickwork.core.workflow.queue import RUNS_SETTINGS, runs_queue
@@ -160,7 +160,7 @@ class Runner:
         if run.diverged_at is not None:
             passed = (await self._store.now() - run.diverged_at).total_seconds()
             seconds = min(max(passed / 2, seconds), DIVERGED_SECONDS_MAX)
-        return Suspended(seconds, run.signals)
+        return suspended(run, seconds)
 
     def _is_code_of(self, run: Run, queue: str) -> bool:
         """Whether this node may execute a run: it declares its version, or has taken over the
@@ -208,9 +208,9 @@ class Runner:
             return Snoozed(0.0)  # Another worker has it.
         if parent.status.is_final or map_batch_id(parent, call.step, call.round) != call.batch_id:
             end = RunEnd(uid=uid, status=RunStatus.CANCELLED, error="its parent does not wait")
-            return RunEnded(end)
+            return Committed((end,))
         declared = self._declared(parent.version)
-        waiting = Suspended(PAUSED_SECONDS, adopted.run.signals)
+        waiting = suspended(adopted.run, PAUSED_SECONDS)
         if parent.paused or parent.is_diverged or not self._is_code_of(parent, queue):
             return waiting
         work, divergence = await self._find(scope, call, declared)

@@ -18,19 +18,13 @@ import msgspec
 from tickwork.app.invocation import enter, leave
 from tickwork.app.message import ClaimedMessage, single_error
 from tickwork.app.workflows import WorkflowDeclaration, result_payload
+from tickwork.core.effects import Effect
 from tickwork.core.limits import DELAY_SECONDS_MAX
 from tickwork.core.message.decide import clean_error
-from tickwork.core.message.outcome import (
-    Outcome,
-    Permanent,
-    RunDead,
-    RunEnded,
-    Snoozed,
-    Succeeded,
-    Suspended,
-)
+from tickwork.core.message.outcome import Committed, Outcome, Permanent, Snoozed
 from tickwork.core.model import ContentType
 from tickwork.core.when import iso
+from tickwork.core.workflow.control import suspended
 from tickwork.core.workflow.model import (
     Control,
     RunEnd,
@@ -223,7 +217,7 @@ class Execution:
         if self._steps.is_undone:
             return await self._undo_and_end(RunStatus.FAILED, UNDONE)
         if self._steps.is_stopping:  # It was paused and resumed meanwhile.
-            return Suspended(0.0, run.signals)
+            return suspended(run)
         return self._suspended()
 
     async def _stop(self, control: Control) -> Outcome:
@@ -246,7 +240,7 @@ class Execution:
             task = await self._drive(self._undo())
             if not task.done():
                 was_paused = steps.is_stopping and not self._record.run.paused
-                return Suspended(0.0, self._record.run.signals) if was_paused else self._suspended()
+                return suspended(self._record.run) if was_paused else self._suspended()
             task.result()
         return self._end(status, error=error, failed_step=failed_step)
 
@@ -295,15 +289,17 @@ class Execution:
             failed_step=failed_step,
         )
         if self._failed_compensations:
-            return RunDead(f"run {run.id}: {'; '.join(self._failed_compensations)}", end)
-        outcome = self._ended(status, error)
-        return RunDead(outcome.error, end) if isinstance(outcome, Permanent) else RunEnded(end)
+            return Permanent(f"run {run.id}: {'; '.join(self._failed_compensations)}", (end,))
+        return self._ended(status, error, (end,))
 
-    def _ended(self, status: RunStatus, error: str | None) -> Succeeded | Permanent:
+    def _ended(
+        self, status: RunStatus, error: str | None, effects: tuple[Effect, ...] = ()
+    ) -> Outcome:
         """The outcome of the message of a run that has ended. A slot succeeds with its run only."""
         if self._message.stored.schedule_id is None or status is RunStatus.COMPLETED:
-            return Succeeded()
-        return Permanent(f"run {self._record.run.id} {status}" + (f": {error}" if error else ""))
+            return Committed(effects)
+        text = f"run {self._record.run.id} {status}" + (f": {error}" if error else "")
+        return Permanent(text, effects)
 
     async def _continue_as(self, params: object) -> Outcome:
         try:
@@ -313,7 +309,7 @@ class Execution:
             text = f"step.continue_as cannot go on with these params: {error}"
             return await self._undo_and_end(RunStatus.FAILED, text)
         await self._record.continue_as(encoded)
-        return Suspended(0.0, self._record.run.signals)
+        return suspended(self._record.run)
 
     def _suspended(self) -> Outcome:
         """The run waits, until its next time or its next signal."""
@@ -321,11 +317,11 @@ class Execution:
         times = [self._steps.next_wake(), run.deadline_at]
         wake_at = min((time for time in times if time is not None), default=None)
         if wake_at is None or run.paused:
-            return Suspended(seconds, run.signals)
+            return suspended(run, seconds)
         left = max((wake_at - self._record.now()).total_seconds(), 0.0)
         if left > seconds:
-            return Suspended(seconds, run.signals)
-        return Suspended(left, run.signals, wake_at)
+            return suspended(run, seconds)
+        return suspended(run, left, wake_at)
 
     async def _drop(self) -> None:
         """Ends the tasks of a body that waits, and of steps whose claim is lost."""

@@ -193,7 +193,7 @@ class RunRecord:
     async def _write_with_effects(
         self, checkpoint: Checkpoint, made: Made, rows: Written | None
     ) -> int | None:
-        ending = Ending(claim=self._claim, fate=Fate.KEEP, checkpoint=checkpoint)
+        ending = Ending(claim=self._claim, fate=Fate.KEEP, effects=(checkpoint,))
         settlement = Settlement((with_effects(self._message, ending, *made),))
         if rows is not None:
             with suppress(EventDone):  # It is recorded, and the answer was lost.

@@ -21,6 +21,7 @@ from tests.faults.programs.exactly_once import (
 )
 from tests.kit.points import reach
 from tickwork.core.model import Scope, Settlement
+from tickwork.core.workflow.model import RunEnd
 from tickwork.facade.app import Tickwork
 from tickwork.store.postgres.messages.messages import PostgresMessages
 from tickwork.store.postgres.workflows.workflows import PostgresWorkflows
@@ -62,7 +63,7 @@ def _stopping_at_ends(settle: Callable[..., Awaitable[Any]]) -> Callable[..., Aw
 
     @wraps(settle)
     async def settling(store: Any, scope: Scope, settlement: Settlement) -> Any:
-        is_end = any(ending.run_end is not None for ending in settlement.endings)
+        is_end = any(ending.effect(RunEnd) is not None for ending in settlement.endings)
         return await (at_end if is_end else settle)(store, scope, settlement)
 
     return settling

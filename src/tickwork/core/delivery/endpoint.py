@@ -20,6 +20,7 @@ from tickwork.core.answers.ids import Prefix, public_id
 from tickwork.core.delivery.outcome import ErrorKind
 from tickwork.core.delivery.signature import V1
 from tickwork.core.delivery.target import first_byte_fault
+from tickwork.core.effects import Effect, LockRank
 from tickwork.core.model import Claim, NewMessage, QueueSettings
 from tickwork.errors import Conflict, FieldError, InvalidInput
 
@@ -54,6 +55,15 @@ ENDPOINTS_SETTINGS = QueueSettings(
     max_retries=RETRIES_MAX, retention_seconds=14 * 86_400, timeout_seconds=360
 )
 """Settings of the hidden queue. The retries are those of the endpoint."""
+
+
+class EndpointWait(Effect, frozen=True):
+    """A message that was released waits for a disabled endpoint. If that is enabled by now, the
+    message is visible at once."""
+
+    RANK = LockRank.MESSAGE
+
+    endpoint_id: UUID
 
 
 class EndpointSettings(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -9,7 +9,7 @@ from uuid import UUID
 from msgspec import Struct
 
 from tickwork.core.delivery.breaker import open_seconds
-from tickwork.core.delivery.endpoint import Attempt, Endpoint, EndpointSettings
+from tickwork.core.delivery.endpoint import Attempt, Endpoint, EndpointSettings, EndpointWait
 from tickwork.core.delivery.outcome import Delivery
 from tickwork.core.delivery.redact import header_secrets, url_secrets
 from tickwork.core.delivery.request import WebhookRequest
@@ -174,7 +174,8 @@ def outcome_of(
     if own_seconds > 0:
         return Snoozed(max(wish, own_seconds))
     if result.is_gone:
-        return Snoozed(DISABLED_SECONDS, endpoint_id=endpoint_id)
+        waits = () if endpoint_id is None else (EndpointWait(endpoint_id),)
+        return Snoozed(DISABLED_SECONDS, effects=waits)
     if attempt > len(settings.retry_seconds):
         return Delivered(Failed(error), retry=RetryTerms(max_attempts=attempt))
     return RetryRequested(max(wish, settings.retry_seconds[attempt - 1]), error)

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from tickwork.core.delivery.callback import ACCEPTED, callback_target, waiting
 from tickwork.core.delivery.channels import outcome_of, retry_terms
-from tickwork.core.delivery.endpoint import EndpointSettings
+from tickwork.core.delivery.endpoint import EndpointSettings, EndpointWait
 from tickwork.core.delivery.endpoint_request import DISABLED_SECONDS, Keys, endpoint_request
 from tickwork.core.delivery.outcome import Delivery
 from tickwork.core.delivery.request import WebhookRequest, own_headers
@@ -91,7 +91,7 @@ def slot_outcome(
     if callback is not None and result.code == ACCEPTED:
         return waiting(message, callback)
     if result.is_gone and not envelope.is_at_most_once:
-        return Snoozed(DISABLED_SECONDS, endpoint_id=endpoint_id)
+        return Snoozed(DISABLED_SECONDS, effects=(EndpointWait(endpoint_id),))
     return outcome_of({ENDPOINT_CHANNEL: result}, retry=retry_terms(envelope))
 
 

@@ -7,6 +7,8 @@ from uuid import UUID
 
 from msgspec import Struct
 
+from tickwork.core.effects import Effect, LockRank
+
 
 class Alarm(Struct, frozen=True):
     """The alarm of an entity: the id of its message, and when it was set to fire."""
@@ -53,13 +55,16 @@ class EntityHead(Struct, frozen=True, kw_only=True):
     values: dict[str, bytes] | None = None
 
 
-class EntityChange(Struct, frozen=True, kw_only=True):
+class EntityChange(Effect, frozen=True, kw_only=True):
     """What a call changes, in one transaction with its ack.
 
     With `clears` the whole storage is deleted first. Without a `state` the entity does not exist
     afterwards. With `keeps_state` only the result is stored. `old_alarm` is the message of an alarm
     that was replaced or deleted.
     """
+
+    RANK = LockRank.ENTITY
+    MAY_BE_REFUSED = True
 
     id: UUID
     type: str

@@ -24,8 +24,7 @@ from msgspec import Struct, field, json
 from tickwork.core.answers.ids import Prefix, public_id
 from tickwork.core.message.error_summary import summary
 from tickwork.core.message.message_list import END_OF_TIME, LAST_ID, NO_ID
-from tickwork.core.model import ContentType, NewMessage
-from tickwork.core.schedule.firing import slot_key
+from tickwork.core.model import ContentType, NewMessage, slot_key
 
 DEAD_LETTERS_AT_ONCE_MAX = 1_000
 """Maximum number of dead letters that one transaction replays or discards."""

@@ -20,12 +20,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from datetime import datetime
 from typing import assert_never
-from uuid import UUID
 
 from msgspec import structs
 
 from tickwork.core.answers.ids import Prefix, public_id
+from tickwork.core.effects import Effect
 from tickwork.core.limits import DELAY_SECONDS_MAX, ERROR_LENGTH_MAX, HOPS_MAX
 from tickwork.core.message.backoff import delay_seconds
 from tickwork.core.message.error_summary import OMITTED_MARK
@@ -40,11 +41,8 @@ from tickwork.core.message.outcome import (
     OutcomeUnknown,
     Permanent,
     RetryRequested,
-    RunDead,
-    RunEnded,
     Snoozed,
     Succeeded,
-    Suspended,
     TooManyHops,
     UnhandledType,
 )
@@ -136,14 +134,12 @@ def _ending(
     batches: Iterable[BatchWithItems],
 ) -> Ending:
     match outcome:
-        case Committed(change, alarms):
+        case Committed(effects, own_sends):
             ending = _acked(message, sends, batches)
             if ending.fate is not Fate.ACK:
                 return ending
-            later = tuple(Send(alarm.queue, _later(message, alarm.message)) for alarm in alarms)
-            return structs.replace(ending, entity=change, sends=ending.sends + later)
-        case RunEnded(end):
-            return structs.replace(_acked(message, sends, batches), run_end=end)
+            later = tuple(Send(send.queue, _later(message, send.message)) for send in own_sends)
+            return structs.replace(ending, effects=effects, sends=ending.sends + later)
         case Succeeded():
             return _acked(message, sends, batches)
         case RetryRequested(delay, error):
@@ -151,16 +147,11 @@ def _ending(
             return _retried(message, settings, jitter, delay=delay, error=cleaned)
         case Failed(error, at_least):
             return _retried(message, settings, jitter, at_least=at_least, error=clean_error(error))
-        case RunDead(error, end):
+        case Permanent(error, effects):
             dead = _dead(message, REASON_PERMANENT, clean_error(error))
-            return structs.replace(dead, run_end=end)
-        case Permanent(error):
-            return _dead(message, REASON_PERMANENT, clean_error(error))
-        case Snoozed(seconds, note, endpoint_id):
-            return _released(message, seconds, note, endpoint_id)
-        case Suspended(seconds, signals, until, note):
-            released = _released(message, seconds, note)
-            return structs.replace(released, signals_seen=signals, wake_at=until)
+            return structs.replace(dead, effects=effects) if effects else dead
+        case Snoozed(seconds, note, effects, until):
+            return _released(message, seconds, note, effects, until)
         case InvalidPayload(error):
             return _dead(message, REASON_INVALID_PAYLOAD, clean_error(error))
         case UnhandledType(what, is_nowhere):
@@ -198,7 +189,8 @@ def caused_by(message: Message, new: NewMessage) -> NewMessage:
 
 
 def _later(message: Message, new: NewMessage) -> NewMessage:
-    """A message of an entity to itself. An alarm that sets the next one is no chain of hops."""
+    """A message that starts a story of its own, such as an alarm of an entity that sets the next
+    one: it is no chain of hops."""
     return structs.replace(caused_by(message, new), hops=0)
 
 
@@ -284,14 +276,19 @@ def _too_many_hops(message: Message) -> Ending:
 
 
 def _released(
-    message: Message, seconds: float, error: str | None = None, endpoint_id: UUID | None = None
+    message: Message,
+    seconds: float,
+    error: str | None = None,
+    effects: tuple[Effect, ...] = (),
+    visible_at: datetime | None = None,
 ) -> Ending:
     return Ending(
         claim=message.current_claim,
         fate=Fate.RELEASE,
         delay_seconds=_clamped(seconds),
+        visible_at=visible_at,
         error=error,
-        endpoint_id=endpoint_id,
+        effects=effects,
     )
 
 

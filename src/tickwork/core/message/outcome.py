@@ -7,15 +7,13 @@ from __future__ import annotations
 
 from datetime import datetime
 from typing import TypeAlias
-from uuid import UUID
 
 from msgspec import Struct
 
-from tickwork.core.entity.model import EntityChange
+from tickwork.core.effects import Effect
 from tickwork.core.message.backoff import Backoff
 from tickwork.core.model import Send
 from tickwork.core.schedule.firing import ChannelOutcome
-from tickwork.core.workflow.model import RunEnd
 
 
 class Succeeded(Struct, frozen=True):
@@ -23,17 +21,11 @@ class Succeeded(Struct, frozen=True):
 
 
 class Committed(Succeeded, frozen=True):
-    """A call of an entity succeeded. Its change commits with the ack, and so do the `sends`, which
-    start a story of their own: they have no hops."""
+    """The handler succeeded, with effects that commit with the ack. So do the `sends`, which start
+    a story of their own: they have no hops."""
 
-    entity: EntityChange | None = None
+    effects: tuple[Effect, ...] = ()
     sends: tuple[Send, ...] = ()
-
-
-class RunEnded(Succeeded, frozen=True):
-    """A run of a workflow has ended, which is stored with the ack."""
-
-    end: RunEnd
 
 
 class RetryRequested(Struct, frozen=True):
@@ -53,36 +45,22 @@ class Failed(Struct, frozen=True):
 
 
 class Permanent(Struct, frozen=True):
-    """The handler raised `Permanent`: no retry can succeed."""
+    """The handler raised `Permanent`: no retry can succeed. The effects commit with the dead
+    letter."""
 
     error: str
-
-
-class RunDead(Permanent, frozen=True):
-    """A run of a workflow has ended, which is stored with the dead letter of its message: the run
-    of a slot failed, or a compensation did."""
-
-    end: RunEnd
+    effects: tuple[Effect, ...] = ()
 
 
 class Snoozed(Struct, frozen=True):
     """The handler postponed the message. It counts no attempt. `note` replaces its last error. With
-    `endpoint_id` it waits for a disabled endpoint: not at all if that is enabled by now."""
+    `until` it is visible at that time, however late it is released. The effects commit with the
+    release."""
 
     seconds: float
     note: str | None = None
-    endpoint_id: UUID | None = None
-
-
-class Suspended(Struct, frozen=True):
-    """A run of a workflow waits for some seconds, or until it has other signals than these. With
-    `until` it wakes at that time, however late it is released. `note` replaces the last error of
-    its message."""
-
-    seconds: float
-    signals_seen: int
+    effects: tuple[Effect, ...] = ()
     until: datetime | None = None
-    note: str | None = None
 
 
 class InvalidPayload(Struct, frozen=True):
@@ -153,7 +131,6 @@ Outcome: TypeAlias = (
     | Failed
     | Permanent
     | Snoozed
-    | Suspended
     | InvalidPayload
     | UnhandledType
     | TooManyHops

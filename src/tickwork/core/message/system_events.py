@@ -33,8 +33,7 @@ from tickwork.core.entity.call import Call, read_call
 from tickwork.core.limits import ENTITIES_PREFIX, HOPS_MAX
 from tickwork.core.message.dead_letter import Death
 from tickwork.core.message.error_summary import summary
-from tickwork.core.model import REASON_TOO_MANY_HOPS, NewMessage
-from tickwork.core.schedule.firing import slot_key
+from tickwork.core.model import REASON_TOO_MANY_HOPS, NewMessage, slot_key
 from tickwork.core.stable_hash import derived_id
 from tickwork.core.stream import NewStreamEvent
 from tickwork.core.when import iso

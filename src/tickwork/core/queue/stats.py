@@ -16,9 +16,7 @@ from tickwork.core.model import (
     REASON_ENDPOINT_DISABLED,
     REASON_EXPIRED,
     Counts,
-    Ending,
 )
-from tickwork.core.schedule.firing import FiringStatus
 
 COUNTER_RETENTION_SECONDS = 86_400
 """Seconds to keep counters."""
@@ -44,12 +42,6 @@ class CounterName(StrEnum):
     REPLAYED = "replayed"
     DISCARDED = "discarded"
     PRUNED = "pruned"
-
-
-def skip_reason(ending: Ending) -> str | None:
-    """Why an acked message was not handled: the reason of a skipped slot, otherwise None."""
-    firing = ending.firing
-    return firing.reason if firing is not None and firing.status is FiringStatus.SKIPPED else None
 
 
 def was_handled(counter: CounterName | None, reason: str | None) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import ClassVar
@@ -9,8 +10,11 @@ from uuid import UUID
 
 from msgspec import Struct
 
-from tickwork.core.answers.ids import Prefix, without_prefix
-from tickwork.core.fields import iso
+from tickwork.core.answers.ids import Prefix
+from tickwork.core.effects import Effect, LockRank
+from tickwork.core.fields import NAME_LENGTH_MAX, text_faults
+from tickwork.core.limits import DELAY_SECONDS_MAX, EXCERPT_LENGTH_MAX
+from tickwork.errors import FieldError
 
 FIRINGS_KEPT_SECONDS = 30 * 86_400
 """Seconds that firing records are kept."""
@@ -55,24 +59,6 @@ class FollowUp(StrEnum):
     COMPLETE_PARKED = "complete_parked"
 
 
-def slot_key(
-    base: str | None, schedule_id: UUID | None, slot: datetime | None, run: int
-) -> str | None:
-    """The idempotency key of a slot's message: the same for every attempt and different from that
-    of any other slot or run. `base` is the schedule's own idempotency key, if it has one.
-
-    A copy of a slot's message and its replay have the whole key as their `base`: a copy has no
-    slot, and the base of a replay names the slot already.
-    """
-    if schedule_id is None or slot is None:
-        return base
-    own = f":{iso(slot)}"
-    if base is not None and run and own in base:
-        return base
-    # Without a prefix: receivers recognise a repeat by this key, also after an upgrade.
-    return f"{base or without_prefix(schedule_id)}{own}" + (f":{run}" if run else "")
-
-
 class ChannelOutcome(Struct, frozen=True):
     """Outcome of one channel of a firing with several channels."""
 
@@ -90,13 +76,15 @@ class ResultTarget(Struct, frozen=True, omit_defaults=True):
     workflow: str | None = None
 
 
-class FiringResult(Struct, frozen=True, kw_only=True):
+class FiringResult(Effect, frozen=True, kw_only=True):
     """Outcome of a slot's message, as recorded for its firing and applied to its schedule.
 
     `follow_up` is what the schedule does next. `next_after_seconds` is set for a fixed delay: the
     next slot comes that many seconds after now. `error` is shown on the schedule. `is_attempt` is
     False if no handler started. `result_target` is who gets the result.
     """
+
+    RANK = LockRank.SCHEDULE
 
     status: FiringStatus
     is_attempt: bool = True
@@ -109,6 +97,25 @@ class FiringResult(Struct, frozen=True, kw_only=True):
     excerpt: str | None = None
     channels: tuple[ChannelOutcome, ...] = ()
     result_target: ResultTarget | None = None
+
+    @property
+    def skip_reason(self) -> str | None:
+        return self.reason if self.status is FiringStatus.SKIPPED else None
+
+    def faults(self, prefix: str) -> Iterator[FieldError]:
+        at = f"{prefix}firing."
+        if not 0 <= self.took_seconds <= DELAY_SECONDS_MAX:
+            yield FieldError(f"{at}took_seconds", f"must be from 0 to {DELAY_SECONDS_MAX}")
+        if self.reason is not None:
+            yield from text_faults(f"{at}reason", self.reason, NAME_LENGTH_MAX)
+        if self.excerpt is not None:
+            yield from text_faults(f"{at}excerpt", self.excerpt, EXCERPT_LENGTH_MAX)
+        for index, outcome in enumerate(self.channels):
+            for field in ("channel", "status", "detail"):
+                text = getattr(outcome, field)
+                if text is not None:
+                    field_at = f"{at}channels[{index}].{field}"
+                    yield from text_faults(field_at, text, EXCERPT_LENGTH_MAX)
 
     @property
     def is_plain_success(self) -> bool:

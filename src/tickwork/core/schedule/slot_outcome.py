@@ -83,7 +83,8 @@ def max_retries_for(terms: str | None, max_retries: int) -> int:
 
 def with_firing_result(message: Message, ending: Ending, *, took_seconds: float = 0.0) -> Ending:
     """The ending with the firing result of its slot. A release is no attempt and has no result."""
-    if message.schedule_id is None or ending.fate is Fate.RELEASE or ending.firing is not None:
+    is_recorded = ending.effect(FiringResult) is not None
+    if message.schedule_id is None or ending.fate is Fate.RELEASE or is_recorded:
         return ending
     terms = read_terms(message.terms)
     match ending.fate:
@@ -102,19 +103,19 @@ def with_firing_result(message: Message, ending: Ending, *, took_seconds: float 
             result = dead_result(
                 message.terms, message.run, ending.reason, ending.error, took_seconds=took_seconds
             )
-    return structs.replace(ending, firing=result)
+    return structs.replace(ending, effects=(*ending.effects, result))
 
 
 def with_delivery(ending: Ending, delivered: Delivered) -> Ending:
     """The ending of a delivery: its firing shows the answer and each channel. If some channels
     failed and others did not, the firing is partial and counts no error."""
-    result = ending.firing
-    if result is None:
+    recorded = ending.effect(FiringResult)
+    if recorded is None:
         return ending
     result = structs.replace(
-        result,
+        recorded,
         result_code=delivered.result_code,
-        excerpt=delivered.excerpt or result.excerpt,
+        excerpt=delivered.excerpt or recorded.excerpt,
         channels=delivered.channels,
     )
     if ending.fate is Fate.RETRY:
@@ -122,7 +123,8 @@ def with_delivery(ending: Ending, delivered: Delivered) -> Ending:
     if delivered.failed and ending.fate is Fate.ACK:
         error = f"partial: {', '.join(delivered.failed)}"
         result = structs.replace(result, status=FiringStatus.PARTIAL, error=error)
-    return structs.replace(ending, firing=result)
+    others = tuple(effect for effect in ending.effects if effect is not recorded)
+    return structs.replace(ending, effects=(*others, result))
 
 
 def dead_result(
@@ -163,7 +165,7 @@ def missed_ending(message: Message) -> Ending:
     """Settles a slot's message that is too late to handle: its slot is skipped as missed."""
     result = FiringResult(status=FiringStatus.SKIPPED, is_attempt=False, reason=SKIPPED_MISSED)
     result = _with_schedule_follow_up(result, read_terms(message.terms), message.run, dead=False)
-    return Ending(claim=message.current_claim, fate=Fate.ACK, firing=result)
+    return Ending(claim=message.current_claim, fate=Fate.ACK, effects=(result,))
 
 
 def is_too_late(message: Message, later: LaterSlots) -> bool:

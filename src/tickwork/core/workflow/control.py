@@ -14,6 +14,7 @@ from uuid import UUID
 
 from msgspec import Struct, structs
 
+from tickwork.core.message.outcome import Snoozed
 from tickwork.core.model import LOST_CLAIMS_MAX, REASON_WORKER_LOST
 from tickwork.core.workflow.model import (
     ConflictPolicy,
@@ -23,6 +24,7 @@ from tickwork.core.workflow.model import (
     Run,
     RunStatus,
     RunStep,
+    SignalWait,
     StepKind,
     StepState,
 )
@@ -31,6 +33,11 @@ from tickwork.errors import Conflict, FieldError, InvalidInput
 
 RUN_LOST = f"{REASON_WORKER_LOST}: its workers died {LOST_CLAIMS_MAX} times in a row"
 """The error of a run that fails because of that."""
+
+
+def suspended(run: Run, seconds: float = 0.0, until: datetime | None = None) -> Snoozed:
+    """The run waits for some seconds, or until that time, or until it has other signals."""
+    return Snoozed(seconds, effects=(SignalWait(run.signals),), until=until)
 
 
 class Undone(NamedTuple):

@@ -28,6 +28,8 @@ from uuid import UUID
 
 from msgspec import Struct
 
+from tickwork.core.effects import Effect, LockRank
+
 WORKFLOW_NAME_LENGTH_MAX = 80
 STEP_NAME_LENGTH_MAX = 120
 RUN_ID_LENGTH_MAX = 120
@@ -221,17 +223,36 @@ class RunEvent(Struct, frozen=True, kw_only=True, gc=False):
     consumed_by: str | None
 
 
-class Checkpoint(Struct, frozen=True, gc=False):
-    """A step to record for the run with this uid; `event` is the number of the event that it
-    consumes."""
+class Checkpoint(Effect, frozen=True, gc=False):
+    """A step to record for the run with this uid, which keeps the claim; `event` is the number of
+    the event that it consumes. It is a duplicate if the step is done already: the answer to the
+    first one was lost."""
+
+    RANK = LockRank.MESSAGE
 
     uid: UUID
     step: RunStep
     event: int | None = None
 
+    @property
+    def part(self) -> str:
+        return self.step.key
 
-class RunEnd(Struct, frozen=True, kw_only=True, gc=False):
-    """How a run ends, or goes on from its start with new `params`."""
+
+class SignalWait(Effect, frozen=True, gc=False):
+    """A run that was released waits for signals. If it has others than these `seen` by now, it is
+    claimed again at once."""
+
+    RANK = LockRank.MESSAGE
+
+    seen: int
+
+
+class RunEnd(Effect, frozen=True, kw_only=True, gc=False):
+    """How a run ends, with the ack or the dead letter of its message; or that it starts again with
+    new `params`."""
+
+    RANK = LockRank.RUN
 
     uid: UUID
     status: RunStatus = RunStatus.RUNNING

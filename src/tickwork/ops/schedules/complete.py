@@ -26,7 +26,7 @@ from tickwork.core.delivery.slot_delivery import slot_delivery
 from tickwork.core.delivery.target import DELIVERIES_QUEUE, EndpointTarget, read_envelope
 from tickwork.core.message import decide
 from tickwork.core.model import SYSTEM, Fate, Message, Scope, Settlement, State
-from tickwork.core.schedule.firing import FiringStatus
+from tickwork.core.schedule.firing import FiringResult, FiringStatus
 from tickwork.errors import Conflict, InvalidInput, NotFound
 from tickwork.ops.audit import recorded
 from tickwork.ops.context import Context
@@ -92,7 +92,8 @@ async def complete_firing(
                 message, state=State.CLAIMED, claim=message.claim + 1, holder=new_id()
             )
         ending = decide.settle(claimed, completed(completion, message, now), settings)
-        status = _STATUSES[ending.fate] if ending.firing is None else ending.firing.status
+        firing = ending.effect(FiringResult)
+        status = _STATUSES[ending.fate] if firing is None else firing.status
         schedule = optional_id(Prefix.SCHEDULE, message.schedule_id)
         after = {"schedule_id": schedule, "status": status}
         async with recorded(

@@ -35,6 +35,7 @@ from tickwork.core.delivery.endpoint import (
     DeliveryStatus,
     Endpoint,
     EndpointEnvelope,
+    EndpointWait,
     read_endpoint_envelope,
 )
 from tickwork.core.delivery.endpoint_request import (
@@ -147,8 +148,8 @@ class EndpointDeliverer:
         if through.error is not None:
             return EndpointDisabled(through.error)
         if through.wait_seconds:
-            waits_for = None if endpoint.disabled_at is None else endpoint.id
-            return Snoozed(through.wait_seconds, endpoint_id=waits_for)
+            waits = () if endpoint.disabled_at is None else (EndpointWait(endpoint.id),)
+            return Snoozed(through.wait_seconds, effects=waits)
         settings = endpoint.settings
         name = f"endpoint {endpoint.name} of {endpoint.tenant}"
         own = {name: Limit(settings.rate_per_second, settings.concurrency)}

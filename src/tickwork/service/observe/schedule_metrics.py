@@ -74,17 +74,13 @@ class ScheduleMetrics(Observer, Collector):
         result: SettleResult,
     ) -> None:
         # The first recorded outcome of a slot counts. Extra runs are no slots.
-        first = [
-            slot
-            for slot in finished
-            if slot.ending.firing is not None and not (slot.message.attempts or slot.message.run)
-        ]
-        if result.refused or result.duplicates:
-            not_stored = {*result.refused, *result.duplicates}
-            first = [slot for slot in first if slot.ending.claim not in not_stored]
-        for slot in first:
-            if slot.ending.firing is not None:
-                self._count_slot(slot.message, slot.ending.firing)
+        not_stored = {*result.refused, *result.duplicates}
+        for slot in finished:
+            firing = slot.ending.effect(FiringResult)
+            if firing is None or slot.message.attempts or slot.message.run:
+                continue
+            if not not_stored or slot.ending.claim not in not_stored:
+                self._count_slot(slot.message, firing)
 
     def claims_reaped(self, reaped: Reaped) -> None:
         if reaped.expired_slots:

@@ -67,8 +67,9 @@ class FinishedMessage(Struct, frozen=True):
     def is_plain(self) -> bool:
         """Whether it stores nothing else that could be refused."""
         ending = self.ending
-        has_effects = ending.sends or ending.batches or ending.entity is not None
-        return self.rows is None and not has_effects
+        if self.rows is not None or ending.sends or ending.batches:
+            return False
+        return not any(effect.MAY_BE_REFUSED for effect in ending.effects)
 
     def carrying(self, made: Made) -> FinishedMessage:
         """The same, with what the whole invocation sends."""

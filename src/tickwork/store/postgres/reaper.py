@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from tickwork.core.delivery.push import expiry_reason
+from tickwork.core.effects import Effect
 from tickwork.core.limits import check_limit, check_system
 from tickwork.core.model import (
     LOST_CLAIMS_MAX,
@@ -199,10 +200,10 @@ def _dead(rows: Sequence[Any], reason: str) -> list[Ending]:
 
 
 def _buried(row: Any, reason: str) -> Ending:
-    firing = None
+    effects: tuple[Effect, ...] = ()
     if row["schedule_id"] is not None:
-        firing = slot_end.dead_result(row["terms"], row["run"], reason, None)
-    return Ending(claim=_claim(row), fate=Fate.DEAD, reason=reason, firing=firing)
+        effects = (slot_end.dead_result(row["terms"], row["run"], reason, None),)
+    return Ending(claim=_claim(row), fate=Fate.DEAD, reason=reason, effects=effects)
 
 
 def _is_unseen_slot(row: Any) -> bool:
@@ -214,12 +215,12 @@ def _lease_end(row: Any) -> Ending:
     """The ending of a pull lease that expired: it counts as an attempt."""
     terms, claim = row["terms"], _claim(row)
     is_used_up = row["attempts"] + 1 > slot_end.max_retries_for(terms, row["max_retries"])
-    firing = None
+    effects: tuple[Effect, ...] = ()
     if row["schedule_id"] is not None:
-        firing = slot_end.lease_expired_result(terms, row["run"], is_used_up=is_used_up)
+        effects = (slot_end.lease_expired_result(terms, row["run"], is_used_up=is_used_up),)
     if is_used_up:
-        return Ending(claim=claim, fate=Fate.DEAD, reason=REASON_MAX_RETRIES, firing=firing)
-    return Ending(claim=claim, fate=Fate.RETRY, error=slot_end.LEASE_RAN_OUT, firing=firing)
+        return Ending(claim=claim, fate=Fate.DEAD, reason=REASON_MAX_RETRIES, effects=effects)
+    return Ending(claim=claim, fate=Fate.RETRY, error=slot_end.LEASE_RAN_OUT, effects=effects)
 
 
 def _claim(row: Any) -> Claim:

@@ -7,8 +7,12 @@ from contextlib import AsyncExitStack, suppress
 from datetime import datetime
 from uuid import UUID
 
+from tickwork.core.delivery.endpoint import EndpointWait
+from tickwork.core.entity.model import EntityChange
 from tickwork.core.limits import check_limit
 from tickwork.core.model import SYSTEM, IdKind, Meta, Scope
+from tickwork.core.schedule.firing import FiringResult
+from tickwork.core.workflow.model import Checkpoint, RunEnd, SignalWait
 from tickwork.errors import StoreError
 from tickwork.store.ids import Moment, database_time
 from tickwork.store.nouns.api_keys import ApiKeys
@@ -24,6 +28,7 @@ from tickwork.store.nouns.stream import Stream
 from tickwork.store.nouns.tenants import Tenants
 from tickwork.store.nouns.traces import Traces
 from tickwork.store.ports.asyncpg import AsyncpgPort
+from tickwork.store.postgres.endpoints.deliveries import EndpointWaitWriter
 from tickwork.store.postgres.endpoints.endpoints import PostgresEndpoints
 from tickwork.store.postgres.endpoints.publish import Publisher
 from tickwork.store.postgres.engine.database import Database
@@ -31,11 +36,13 @@ from tickwork.store.postgres.engine.migrate import check_version
 from tickwork.store.postgres.engine.sql import SQL
 from tickwork.store.postgres.engine.wakeups import PostgresWakeups
 from tickwork.store.postgres.entities.entities import PostgresEntities
+from tickwork.store.postgres.entities.write import EntityWriter
 from tickwork.store.postgres.hot_paths import PostgresHotPaths
 from tickwork.store.postgres.messages.batch_progress import BatchProgress
 from tickwork.store.postgres.messages.batches import PostgresBatches
 from tickwork.store.postgres.messages.claim import Claimer
 from tickwork.store.postgres.messages.dead_copies import bury_copies
+from tickwork.store.postgres.messages.effects import EffectWriters
 from tickwork.store.postgres.messages.keys import Keys
 from tickwork.store.postgres.messages.messages import PostgresMessages
 from tickwork.store.postgres.messages.progress import PostgresProgress
@@ -55,7 +62,13 @@ from tickwork.store.postgres.schedules.plan import Planner
 from tickwork.store.postgres.schedules.schedules import PostgresSchedules
 from tickwork.store.postgres.schedules.shards import PostgresShards
 from tickwork.store.postgres.schedules.slot_copies import SlotCopies
+from tickwork.store.postgres.schedules.slot_outcome import FiringWriter
 from tickwork.store.postgres.stats import PostgresStats
+from tickwork.store.postgres.workflows.checkpoints import (
+    CheckpointWriter,
+    RunEndWriter,
+    SignalWaitWriter,
+)
 from tickwork.store.postgres.workflows.workflows import PostgresWorkflows
 from tickwork.store.shared.counters import Counters
 from tickwork.store.shared.group_commit import Coalescer
@@ -76,6 +89,16 @@ _FREQUENT_STATEMENTS = (
     SQL.explain_empty_claim,
 )
 """Statements to prepare at start, because they run for every message or all the time."""
+
+EFFECT_WRITERS: EffectWriters = {
+    Checkpoint: CheckpointWriter,
+    SignalWait: SignalWaitWriter,
+    EndpointWait: EndpointWaitWriter,
+    RunEnd: RunEndWriter,
+    EntityChange: EntityWriter,
+    FiringResult: FiringWriter,
+}
+"""Who writes each kind of effect."""
 
 CLOSE_SECONDS_MAX = 3.0
 """Seconds that `close` waits for accepted work."""
@@ -103,7 +126,7 @@ class PostgresStore:
         removal = Removal(moment, progress, self.wakeups, counters)
         queues.purger = Purger(database, moment, removal)
         paths = PostgresHotPaths(moment, queues, sender, removal, counters)
-        ending_writer = EndingWriter(moment, sender, removal, counters)
+        ending_writer = EndingWriter(moment, sender, removal, counters, EFFECT_WRITERS)
         self._settler = Settler(database, sender, ending_writer)
         claimer = Claimer(database, moment, queues, self._settler)
         self.messages = PostgresMessages(

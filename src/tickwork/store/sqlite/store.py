@@ -8,8 +8,12 @@ from pathlib import Path
 from uuid import UUID
 
 from tickwork import clock
+from tickwork.core.delivery.endpoint import EndpointWait
+from tickwork.core.entity.model import EntityChange
 from tickwork.core.limits import check_limit
 from tickwork.core.model import SYSTEM, IdKind, Meta, Scope
+from tickwork.core.schedule.firing import FiringResult
+from tickwork.core.workflow.model import Checkpoint, RunEnd, SignalWait
 from tickwork.errors import StoreError
 from tickwork.store.ids import Moment, database_time
 from tickwork.store.nouns.api_keys import ApiKeys
@@ -28,6 +32,7 @@ from tickwork.store.nouns.traces import Traces
 from tickwork.store.ports.sqlite import SqlitePort
 from tickwork.store.shared.shard_layout import ShardLayout
 from tickwork.store.shared.watches import within
+from tickwork.store.sqlite.endpoints.deliveries import EndpointWaitWriter
 from tickwork.store.sqlite.endpoints.endpoints import SqliteEndpoints
 from tickwork.store.sqlite.engine.database import Database
 from tickwork.store.sqlite.engine.file import BUSY_TIMEOUT_SECONDS, DatabaseFile, locate
@@ -36,8 +41,10 @@ from tickwork.store.sqlite.engine.migrate import check_version
 from tickwork.store.sqlite.engine.sql import SQL
 from tickwork.store.sqlite.engine.wakeups import SqliteWakeups
 from tickwork.store.sqlite.entities.entities import SqliteEntities
+from tickwork.store.sqlite.entities.write import EntityWriter
 from tickwork.store.sqlite.hot_paths import SqliteHotPaths
 from tickwork.store.sqlite.messages.batches import SqliteBatches
+from tickwork.store.sqlite.messages.effects import EffectWriters
 from tickwork.store.sqlite.messages.messages import SqliteMessages
 from tickwork.store.sqlite.messages.progress import SqliteProgress
 from tickwork.store.sqlite.nodes import SqliteNodes
@@ -47,8 +54,24 @@ from tickwork.store.sqlite.readers import SqliteReaders
 from tickwork.store.sqlite.reaper import SqliteReaper
 from tickwork.store.sqlite.schedules.schedules import SqliteSchedules
 from tickwork.store.sqlite.schedules.shards import SqliteShards
+from tickwork.store.sqlite.schedules.slot_outcome import FiringWriter
 from tickwork.store.sqlite.stats import SqliteStats
+from tickwork.store.sqlite.workflows.checkpoints import (
+    CheckpointWriter,
+    RunEndWriter,
+    SignalWaitWriter,
+)
 from tickwork.store.sqlite.workflows.workflows import SqliteWorkflows
+
+EFFECT_WRITERS: EffectWriters = {
+    Checkpoint: CheckpointWriter,
+    SignalWait: SignalWaitWriter,
+    EndpointWait: EndpointWaitWriter,
+    RunEnd: RunEndWriter,
+    EntityChange: EntityWriter,
+    FiringResult: FiringWriter,
+}
+"""Who writes each kind of effect."""
 
 FLUSH_SECONDS_MAX = 3.0
 """Seconds that `close` waits for counters to be stored."""
@@ -68,7 +91,7 @@ class SqliteStore:
         self.wakeups = SqliteWakeups(database, file_watcher)
         self.tenants = Tenants(port, moment)
         self.queues = SqliteQueues(port, database)
-        self.messages = SqliteMessages(port, paths, database, moment)
+        self.messages = SqliteMessages(port, paths, database, moment, EFFECT_WRITERS)
         self.progress = SqliteProgress(database)
         self.dead_letters = DeadLetters(port, paths)
         self.batches = SqliteBatches(port, database)

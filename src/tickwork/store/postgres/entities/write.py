@@ -7,23 +7,32 @@ from typing import Any
 from uuid import UUID
 
 from tickwork.core.entity.model import EntityChange, EntityState
-from tickwork.core.model import Ending
 from tickwork.store.ids import Moment
 from tickwork.store.postgres.engine.database import Connection
 from tickwork.store.postgres.engine.sql import SQL
+from tickwork.store.postgres.messages.effects import EffectWriter, EndedMessages
 from tickwork.store.shared.entity_rows import schedules_text
 
 Changes = Sequence[tuple[str, EntityChange]]
 """Tenants and changes. No entity occurs twice: its calls run one at a time."""
 
 
-async def write_entities(connection: Connection, moment: Moment, ended: Sequence[Ending]) -> None:
-    """Stores the changes of endings whose claims are valid, for many calls in few statements."""
-    changes = [
-        (ending.claim.tenant, ending.entity) for ending in ended if ending.entity is not None
-    ]
-    if not changes:
-        return
+class EntityWriter(EffectWriter[EntityChange]):
+    """Stores changes, for many calls in few statements. Deleting an alarm may wait for its message,
+    which a transaction that waits for a key may hold."""
+
+    async def write(
+        self,
+        connection: Connection,
+        counted: Sequence[int],
+        ended: EndedMessages,  # noqa: ARG002
+    ) -> None:
+        changes = [(claim.tenant, change) for claim, change, _ in self._of(counted)]
+        if changes:
+            await write_entities(connection, self._moment, changes)
+
+
+async def write_entities(connection: Connection, moment: Moment, changes: Changes) -> None:
     old = [(tenant, change.old_alarm) for tenant, change in changes if change.old_alarm is not None]
     if old:
         await connection.execute(SQL.delete_alarms, *_columns(old))

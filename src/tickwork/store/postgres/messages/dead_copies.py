@@ -64,7 +64,7 @@ async def bury_copies(
     await Keys(moment).unblock(connection, keys_of(removed.with_effects))
     listeners = await receivers(connection, moment, {row["tenant"] for row in dead_rows})
     groups = [for_dead_letter_queue(row) for row in dead_rows if row["onward_id"] is not None]
-    groups += await dead_letter_events(connection, dead_rows, (), listeners)
+    groups += await dead_letter_events(connection, dead_rows, {}, listeners)
     if groups:
         forwarded = BacklogChange()
         buried += await sender.store(connection, groups, new_id(), forwarded)

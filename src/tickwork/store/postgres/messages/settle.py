@@ -8,17 +8,17 @@ from itertools import accumulate, pairwise
 from msgspec import structs
 
 from tickwork.core.limits import check_settlement, is_next_claim, is_own_claim
-from tickwork.core.model import Ending, Fate, Message, Scope, Settlement, SettleResult
+from tickwork.core.model import Ending, Message, Scope, Settlement, SettleResult
 from tickwork.errors import ClaimLost, NotFound, StoreUnavailable
 from tickwork.store.contract import Joined
 from tickwork.store.postgres.engine.database import Connection, Database
 from tickwork.store.postgres.engine.sql import SQL
 from tickwork.store.postgres.messages.batch_fill import PreparedBatch
+from tickwork.store.postgres.messages.effects import EndedMessages
 from tickwork.store.postgres.messages.joint_commit import JointSettler
 from tickwork.store.postgres.messages.send import Parcel, Sender
 from tickwork.store.postgres.messages.settle_statements import (
     CausedMessages,
-    EndedMessages,
     EndingWriter,
     Settled,
 )
@@ -124,16 +124,9 @@ class Settler:
         return [ended.result(endings, *bounds) for bounds in pairwise([0, *stops])]
 
     async def _ack_plain(self, endings: Sequence[Ending]) -> EndedMessages | None:
-        """The fast path: acks without key, batch or cap, in one statement. Returns None if it is
-        unknown whether they were stored."""
-        if any(
-            ending.fate is not Fate.ACK
-            or ending.sends
-            or ending.batches
-            or ending.entity is not None
-            or (ending.firing and not ending.firing.is_bare_success)
-            for ending in endings
-        ):
+        """The fast path: plain acks without key, batch or cap, in one statement. Returns None if it
+        is unknown whether they were stored."""
+        if not all(map(self._ending_writer.is_plain, endings)):
             return EndedMessages.nothing()
         try:
             settled = await self._database.run(

@@ -1,17 +1,18 @@
 """Statements of a settlement on PostgreSQL: endings in bulk, each checked against its fence.
 
-First the attempts of slots are recorded. Then the rows that are still claimed are deleted or made
-ready again. Then the effects of these rows happen, and only theirs: schedules, sends, keys and
-counters.
+The rows that are still claimed are deleted or made ready again. Then the effects of these endings
+are written, and only theirs, by the writers of their features (`core.effects`). Then messages are
+sent, keys unblocked and counters changed.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 from uuid import UUID
 
+from tickwork.core.effects import LockRank
 from tickwork.core.message.error_summary import fingerprint
 from tickwork.core.model import (
     Claim,
@@ -20,37 +21,33 @@ from tickwork.core.model import (
     Fate,
     Message,
     NewMessage,
-    SettleResult,
 )
-from tickwork.core.queue.stats import CounterName, skip_reason
-from tickwork.store.ids import SCHEDULES_TOPIC, Moment, new_id
-from tickwork.store.postgres.endpoints.deliveries import wake_enabled
+from tickwork.core.queue.stats import CounterName
+from tickwork.store.ids import Moment, new_id
 from tickwork.store.postgres.engine.database import Connection
 from tickwork.store.postgres.engine.sql import SQL, once
-from tickwork.store.postgres.entities.write import write_entities
 from tickwork.store.postgres.messages.backlog import BacklogChange
 from tickwork.store.postgres.messages.batch_fill import PreparedBatch, store_batches
+from tickwork.store.postgres.messages.effects import (
+    EffectWriter,
+    EffectWriters,
+    EndedMessages,
+)
 from tickwork.store.postgres.messages.keys import Key, Keys
-from tickwork.store.postgres.messages.removal import AfterCommit, Removal, RemovedMessages, keys_of
+from tickwork.store.postgres.messages.removal import AfterCommit, Removal, keys_of
 from tickwork.store.postgres.messages.send import Group, Parcel, Sender
 from tickwork.store.postgres.messages.system_events import (
     dead_letter_events,
     dead_message,
     receivers,
 )
-from tickwork.store.postgres.schedules.slot_messages import ScheduleKey
-from tickwork.store.postgres.schedules.slot_outcome import (
-    SlotOutcomes,
-    effects_of,
-    paused_by,
-    result_groups,
-    successes,
-)
-from tickwork.store.postgres.workflows import checkpoints
 from tickwork.store.shared.counters import CounterKey, Counters
+from tickwork.store.shared.effects import by_rank, by_writer
 from tickwork.store.shared.row_hints import RowHints
 
 T = TypeVar("T")
+
+Writer: TypeAlias = EffectWriter[Any]
 
 LOOKS_MAX = 3
 """Maximum number of searches for claimed rows. A search misses a row whose lease is extended at
@@ -63,36 +60,12 @@ class CausedMessages(NamedTuple):
     sends: Mapping[int, Sequence[Parcel]]
     batches: Mapping[int, Sequence[PreparedBatch]]
 
+    def of(self, indexes: Sequence[int]) -> CausedMessages:
+        """What the endings at these indexes send, in order."""
+        return CausedMessages(_of(indexes, self.sends), _of(indexes, self.batches))
+
 
 NOTHING = CausedMessages({}, {})
-
-
-class EndedMessages(NamedTuple):
-    """Which endings were carried out, and which of them were duplicates, by index; and their
-    effects."""
-
-    done: set[int]
-    duplicates: set[int]
-    removed: RemovedMessages
-    returned: list[CounterKey]
-    automatic_sends: list[Group]
-    queues_to_wake: set[UUID]
-    dead_rows: list[Any]
-
-    @classmethod
-    def nothing(cls) -> EndedMessages:
-        """Returns a result without endings."""
-        return cls(set(), set(), RemovedMessages(), [], [], set(), [])
-
-    def result(self, endings: Sequence[Ending], start: int, stop: int) -> SettleResult:
-        """Returns the result of the endings from index `start` to before `stop`."""
-        if len(self.done) == len(endings) and not self.duplicates:
-            return SettleResult()
-        indexes = range(start, stop)
-        return SettleResult(
-            tuple(endings[index].claim for index in indexes if index not in self.done),
-            tuple(endings[index].claim for index in indexes if index in self.duplicates),
-        )
 
 
 class Settled(NamedTuple):
@@ -107,65 +80,58 @@ class EndingWriter:
     """Carries out endings."""
 
     def __init__(
-        self, moment: Moment, sender: Sender, removal: Removal, counters: Counters
+        self,
+        moment: Moment,
+        sender: Sender,
+        removal: Removal,
+        counters: Counters,
+        writers: EffectWriters,
     ) -> None:
         self._moment = moment
         self._sender = sender
         self._keys = Keys(moment)
         self._removal = removal
         self._counters = counters
-        self._slots = SlotOutcomes(moment)
+        self._writers = by_rank(writers)
         self.row_hints: RowHints[tuple[int, int]] = RowHints()
 
     async def carry_out(
         self, connection: Connection, endings: Sequence[Ending], caused: CausedMessages
     ) -> Settled:
-        """Carries out endings. Of several endings of one claim the first counts, but steps of a run
-        that end together are all recorded under its claim."""
+        """Carries out endings and writes their effects, as `core.effects` says. Of several endings
+        of one claim the first counts, unless they are parts of one."""
         first = _first_indexes(endings)
-        recorded = await self._slots.record(connection, [endings[index] for index in first])
-        ended = EndedMessages.nothing()
-        for _ in range(LOOKS_MAX):
-            remaining = [index for index in first if index not in ended.done]
-            if not remaining:
-                break
-            await self._end(connection, endings, remaining, ended)
-        doubled = [endings[index].claim for index in ended.duplicates]
-        await self._slots.forget(connection, doubled, recorded)
-        counted = ended.done - ended.duplicates
-        counted_endings = [endings[index] for index in sorted(counted)]
-        in_order = [ending.claim for ending in counted_endings]
-        await checkpoints.finish_runs(
-            connection, self._moment, [endings[index] for index in ended.done]
-        )
-        # Before keys are locked: it may wait for the message of an alarm, which a transaction that
-        # waits for a key may hold.
-        await write_entities(connection, self._moment, counted_endings)
-        effects = effects_of(recorded, in_order)
-        ended.automatic_sends.extend(await result_groups(connection, recorded, in_order))
-        parcels, batches = _sent_by(counted, caused.sends), _sent_by(counted, caused.batches)
-        withdrawable = await self._slots.keys_to_take(connection, effects)
+        writers = [
+            writer(self._moment, effects)
+            for writer, effects in by_writer(self._writers, endings, first)
+        ]
+        for writer in writers:
+            await writer.record(connection)
+        ended = await self._end(connection, endings, first, writers)
+        counted = sorted(ended.done - ended.duplicates)
+        later = await _write_before_keys(connection, writers, counted, ended)
         tenants = {row["tenant"] for row in ended.dead_rows}
         listeners = await receivers(connection, self._moment, tenants)
-        needed = await self._lock_keys(
-            connection,
-            parcels,
-            batches,
-            ended,
-            others=withdrawable | listeners.keys,
-            has_effects=bool(effects),
-        )
-        paused: list[ScheduleKey] = []
-        if effects:
-            has_more, paused = await self._slots.carry_out(
-                connection, effects, withdrawable, ended.removed
-            )
-            ended.queues_to_wake.update({SCHEDULES_TOPIC} if has_more else ())
+        ended.keys.update(listeners.keys)
+        sent = caused.of(counted)
+        needed = await self._lock_keys(connection, sent, ended, is_needed=bool(later))
+        for writer in later:
+            await writer.write(connection, counted, ended)
         if ended.dead_rows:
-            died = paused_by(recorded, effects, paused)
-            ended.automatic_sends.extend(
-                await dead_letter_events(connection, ended.dead_rows, died, listeners)
-            )
+            events = await dead_letter_events(connection, ended.dead_rows, ended.events, listeners)
+            ended.automatic_sends.extend(events)
+        return await self._store_sent(connection, sent, ended, needed)
+
+    async def _store_sent(
+        self,
+        connection: Connection,
+        caused: CausedMessages,
+        ended: EndedMessages,
+        needed: Collection[Key],
+    ) -> Settled:
+        """Stores messages and batches, and does what follows the removal of others. `needed` are
+        the keys of what is sent."""
+        parcels, batches = _flat(caused.sends), _flat(caused.batches)
         backlog = BacklogChange()
         sent, copies = list[Group](), list[Group]()
         # First, so that the sends and copies of this settlement can take the bytes.
@@ -205,36 +171,50 @@ class EndingWriter:
     async def _lock_keys(
         self,
         connection: Connection,
-        parcels: Sequence[Parcel],
-        batches: Sequence[PreparedBatch],
+        caused: CausedMessages,
         ended: EndedMessages,
         *,
-        others: set[Key],
-        has_effects: bool,
+        is_needed: bool,
     ) -> set[Key]:
-        """Locks all keys that this transaction sends to or unblocks, before it locks schedules.
-        `others` are those of slots that may be withdrawn and of endpoints that may get an event.
-        Returns the keys of sends and the others."""
+        """Locks all keys that this transaction sends to or unblocks, before rows of later ranks.
+        Without such rows and without sends, unblocking locks them later. Returns the keys of sends
+        and those that effects need."""
+        batches = _flat(caused.batches)
         groups = [
-            group for parcel in parcels for group in (parcel.group, *parcel.copies_of(parcel.group))
+            group
+            for parcel in _flat(caused.sends)
+            for group in (parcel.group, *parcel.copies_of(parcel.group))
         ]
         groups += [group for batch in batches for group in (batch.group, *batch.copies)]
-        keyed = [key for group in (*groups, *ended.automatic_sends) for key in group.keyed()]
-        needed = {key for key in keyed if key is not None} | others
-        if groups or ended.automatic_sends or others or has_effects:
+        groups += ended.automatic_sends
+        keyed = [key for group in groups for key in group.keyed()]
+        needed = {key for key in keyed if key is not None} | ended.keys
+        if groups or ended.keys or is_needed:
             keys = needed | keys_of(ended.removed.with_effects) | ended.removed.passable_keys
             if keys:
                 await self._keys.lock_or_create(connection, keys)
         return needed
 
+    def is_plain(self, ending: Ending) -> bool:
+        """Whether an ending may be one of the plain acks."""
+        return (
+            ending.fate is Fate.ACK
+            and not ending.sends
+            and not ending.batches
+            and (
+                not ending.effects
+                or all(self._writers[type(effect)].is_plain(effect) for effect in ending.effects)
+            )
+        )
+
     async def ack_plain(self, connection: Connection, endings: Sequence[Ending]) -> Settled:
-        """Acks in one statement, including successes of slots and ends of runs. Does nothing if an
-        ack has other effects or occurs twice."""
+        """Acks in one statement, with plain effects. Does nothing if an ack has other effects or
+        occurs twice."""
         ended = EndedMessages.nothing()
         tenants, ids, claims, holders = _columns([ending.claim for ending in endings])
         acked: Sequence[Any] = ()
-        firings = [ending.firing for ending in endings]
         if len({*ids}) == len(ids):
+            effects = dict(by_writer(self._writers, endings, range(len(endings))))
             acked = await connection.fetch(
                 SQL.ack_plain,
                 self._moment(),
@@ -243,8 +223,11 @@ class EndingWriter:
                 once(claims),
                 once(holders),
                 self.row_hints.take(ids),
-                *successes(firings),
-                *checkpoints.run_ends(endings),
+                *(
+                    column
+                    for writer in self._writers.values()
+                    for column in writer.plain_columns(effects.get(writer, {}), len(endings))
+                ),
             )
         for row in acked:
             ended.done.update([number - 1 for number in row["numbers"]])
@@ -267,7 +250,24 @@ class EndingWriter:
         self,
         connection: Connection,
         endings: Sequence[Ending],
+        indexes: Sequence[int],
+        writers: Sequence[Writer],
+    ) -> EndedMessages:
+        """Ends messages that are still claimed."""
+        ended, remaining = EndedMessages.nothing(), indexes
+        for _ in range(LOOKS_MAX):
+            remaining = [index for index in remaining if index not in ended.done]
+            if not remaining:
+                break
+            await self._end_found(connection, endings, remaining, writers, ended)
+        return ended
+
+    async def _end_found(
+        self,
+        connection: Connection,
+        endings: Sequence[Ending],
         remaining: Sequence[int],
+        writers: Sequence[Writer],
         ended: EndedMessages,
     ) -> None:
         by_fate: dict[Fate, list[int]] = {}
@@ -276,11 +276,18 @@ class EndingWriter:
         if acks := by_fate.get(Fate.ACK):
             await self._ack(connection, endings, acks, ended)
         if backs := by_fate.get(Fate.RETRY, []) + by_fate.get(Fate.RELEASE, []):
-            await self._put_back(connection, endings, backs, ended)
+            released = await self._put_back(connection, endings, backs, ended)
+            for writer in writers:
+                await writer.released(connection, released, ended)
         if dead := by_fate.get(Fate.DEAD):
+            for writer in writers:
+                await writer.before_death(connection, dead)
             await self._make_dead(connection, endings, dead, ended)
         if kept := by_fate.get(Fate.KEEP):
-            await _record_checkpoints(connection, endings, kept, ended)
+            for writer in writers:
+                recorded = await writer.keep(connection, kept)
+                ended.done.update(recorded)
+                ended.duplicates.update(index for index in recorded if not recorded[index])
 
     async def _ack(
         self,
@@ -298,8 +305,8 @@ class EndingWriter:
         endings: Sequence[Ending],
         indexes: Sequence[int],
         ended: EndedMessages,
-    ) -> None:
-        """Makes messages that are still claimed ready again."""
+    ) -> set[int]:
+        """Makes messages that are still claimed ready again; returns which."""
         chosen = [endings[index] for index in indexes]
         retried = await connection.fetch(
             SQL.retry,
@@ -308,34 +315,18 @@ class EndingWriter:
             [ending.delay_seconds for ending in chosen],
             [int(ending.counts_attempt) for ending in chosen],
             [ending.error for ending in chosen],
-            [ending.wake_at for ending in chosen],
+            [ending.visible_at for ending in chosen],
         )
+        released: set[int] = set()
         for row in retried:
-            ended.done.add(index := indexes[row["number"] - 1])
+            released.add(index := indexes[row["number"] - 1])
             if row["is_visible"]:
                 ended.queues_to_wake.add(row["queue_id"])
             ended.removed.note_passable(row)
             if endings[index].fate is Fate.RETRY:
                 ended.returned.append(counter_key(row, CounterName.RETRIED))
-        await self._wake(connection, [endings[index] for index in ended.done], ended)
-
-    async def _wake(
-        self, connection: Connection, released: Sequence[Ending], ended: EndedMessages
-    ) -> None:
-        """Makes messages visible whose endpoints are enabled by now, and runs that were released to
-        wait, but have other signals by now. The release has locked their messages, so nobody gives
-        them a signal meanwhile."""
-        ended.queues_to_wake.update(await wake_enabled(connection, self._moment, released))
-        waiting = [ending for ending in released if ending.signals_seen is not None]
-        if waiting:
-            woken = await connection.fetch(
-                SQL.wake_signalled_runs,
-                self._moment(),
-                [ending.claim.tenant for ending in waiting],
-                [ending.claim.id for ending in waiting],
-                [ending.signals_seen for ending in waiting],
-            )
-            ended.queues_to_wake.update(row["queue_id"] for row in woken)
+        ended.done.update(released)
+        return released
 
     async def _make_dead(
         self,
@@ -347,7 +338,6 @@ class EndingWriter:
         """Makes dead letters of messages that are still claimed, and notes those for a dead-letter
         queue."""
         chosen = [endings[index] for index in indexes]
-        await checkpoints.end_dead_runs(connection, self._moment, chosen)
         dead_rows = await connection.fetch(
             SQL.record_dead_letters,
             self._moment(),
@@ -373,26 +363,39 @@ def counter_key(row: Any, counter: CounterName) -> CounterKey:
 
 
 def _first_indexes(endings: Sequence[Ending]) -> list[int]:
-    """The indexes of the endings that count: the first of each claim, and of each step."""
+    """The indexes of the endings that count: the first of each claim, and of each part of one."""
     indexes: dict[tuple[Claim, str | None], int] = {}
     for index, ending in enumerate(endings):
-        step = None if ending.checkpoint is None else ending.checkpoint.step.key
-        indexes.setdefault((ending.claim, step), index)
+        indexes.setdefault((ending.claim, ending.part), index)
     return [*indexes.values()]
 
 
-async def _record_checkpoints(
-    connection: Connection, endings: Sequence[Ending], indexes: Sequence[int], ended: EndedMessages
-) -> None:
-    """Records steps of runs that are still claimed. One that is done already is a duplicate."""
-    recorded = await checkpoints.record_steps(connection, [endings[index] for index in indexes])
-    ended.done.update(indexes[index] for index in recorded)
-    ended.duplicates.update(indexes[at] for at, value in recorded.items() if not value.is_fresh)
+async def _write_before_keys(
+    connection: Connection,
+    writers: Sequence[Writer],
+    counted: Sequence[int],
+    ended: EndedMessages,
+) -> list[Writer]:
+    """Forgets duplicates and writes the effects that precede keys. Returns those writers that write
+    after them."""
+    if ended.duplicates:
+        for writer in writers:
+            await writer.forget(connection, ended.duplicates)
+    later: list[Writer] = []
+    for writer in writers:
+        if writer.rank < LockRank.KEY:
+            await writer.write(connection, counted, ended)
+        elif await writer.prepare(connection, counted, ended):
+            later.append(writer)
+    return later
 
 
-def _sent_by(indexes: set[int], caused: Mapping[int, Sequence[T]]) -> list[T]:
-    """Returns the messages or batches that the endings at these indexes send, in order."""
-    return [sent for index in sorted(indexes & caused.keys()) for sent in caused[index]]
+def _of(indexes: Sequence[int], caused: Mapping[int, Sequence[T]]) -> dict[int, Sequence[T]]:
+    return {index: caused[index] for index in indexes if index in caused}
+
+
+def _flat(caused: Mapping[int, Sequence[T]]) -> list[T]:
+    return [sent for index in caused for sent in caused[index]]
 
 
 def _add_acked(
@@ -401,7 +404,7 @@ def _add_acked(
     """Adds acked messages to the result."""
     ended.done.update([indexes[row["number"] - 1] for row in rows])
     ended.duplicates.update([indexes[row["number"] - 1] for row in rows if not row["fresh"]])
-    reasons = [skip_reason(endings[indexes[row["number"] - 1]]) for row in rows]
+    reasons = [endings[indexes[row["number"] - 1]].skip_reason for row in rows]
     for reason in set(reasons):
         alike = [row for row, own in zip(rows, reasons, strict=True) if own == reason]
         ended.removed.add(alike, CounterName.DONE, reason)

@@ -13,7 +13,6 @@ from tickwork.core.message.subscription import copy_for, matches
 from tickwork.core.message.system_events import (
     DeadMessage,
     dead_message_events,
-    schedule_paused_event,
     stream_event,
 )
 from tickwork.core.model import NewMessage, Scope
@@ -27,7 +26,6 @@ from tickwork.store.postgres.engine.sql import SQL
 from tickwork.store.postgres.messages.backlog import BacklogChange, change_backlog
 from tickwork.store.postgres.messages.keys import Key
 from tickwork.store.postgres.messages.send import Group, Sender
-from tickwork.store.postgres.schedules.slot_outcome import Paused
 
 
 class Receivers(NamedTuple):
@@ -87,10 +85,13 @@ async def publish(
 
 
 async def dead_letter_events(
-    connection: Connection, dead_rows: Sequence[Any], paused: Sequence[Paused], found: Receivers
+    connection: Connection,
+    dead_rows: Sequence[Any],
+    others: Mapping[str, Sequence[NewMessage]],
+    found: Receivers,
 ) -> list[Group]:
-    """Returns the events of new dead letters (rows of `record_dead_letters`) and of the schedules
-    that they paused, as messages for their receivers. Store them in the same transaction."""
+    """Returns the events of new dead letters (rows of `record_dead_letters`) and then the `others`,
+    given by tenant, as messages for their receivers. Store them in the same transaction."""
     events: dict[str, list[NewMessage]] = {}
     for row in dead_rows:
         death = dead_message(row)
@@ -98,9 +99,8 @@ async def dead_letter_events(
         if (call := death.alarm) is not None:
             id_ = entity_id(call.entity, call.key)
             await connection.execute(SQL.bury_alarm, death.tenant, id_, call.alarm)
-    for pause in paused:
-        event = schedule_paused_event(*pause.schedule, pause.slot, pause.error)
-        events.setdefault(pause.schedule[0], []).append(event)
+    for tenant, more in others.items():
+        events.setdefault(tenant, []).extend(more)
     return await event_groups(connection, events, found)
 
 

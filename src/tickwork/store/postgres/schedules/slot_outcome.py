@@ -20,7 +20,8 @@ from msgspec import Struct
 from tickwork.core.delivery.endpoint import ENDPOINTS_QUEUE
 from tickwork.core.delivery.publish import direct_delivery
 from tickwork.core.delivery.target import DELIVERIES_QUEUE
-from tickwork.core.model import Claim, Ending, NewMessage
+from tickwork.core.message.system_events import schedule_paused_event
+from tickwork.core.model import Claim, NewMessage
 from tickwork.core.schedule.change import pause
 from tickwork.core.schedule.firing import FiringResult, FollowUp
 from tickwork.core.schedule.model import ScheduleStatus
@@ -33,13 +34,13 @@ from tickwork.core.schedule.slot_outcome import (
 )
 from tickwork.core.schedule.withdraw import Withdrawn
 from tickwork.core.tenant_limits import is_active
-from tickwork.store.ids import Moment, new_id
+from tickwork.store.ids import SCHEDULES_TOPIC, Moment, new_id
 from tickwork.store.nouns.endpoint_rows import read_settings
 from tickwork.store.postgres.endpoints.publish import record_deliveries
 from tickwork.store.postgres.engine.database import Connection
 from tickwork.store.postgres.engine.sql import SQL, once
+from tickwork.store.postgres.messages.effects import EffectWriter, EndedMessages
 from tickwork.store.postgres.messages.keys import Key
-from tickwork.store.postgres.messages.removal import RemovedMessages
 from tickwork.store.postgres.messages.send import Group
 from tickwork.store.postgres.schedules import rows
 from tickwork.store.postgres.schedules.firings import record_skips
@@ -50,6 +51,7 @@ from tickwork.store.postgres.schedules.slot_messages import (
     take_back,
     take_planned,
 )
+from tickwork.store.shared.effects import Fenced
 
 _BECOMES = {
     FollowUp.COMPLETE: "completed",
@@ -63,13 +65,18 @@ class RecordedSlot(Struct, frozen=True):
     """A recorded attempt, and the last outcome of its schedule; None if it has no schedule."""
 
     firing_id: UUID
+    claim: Claim
     record: FiringResult
-    schedule: ScheduleKey
+    schedule_id: UUID
     slot: datetime
     run: int
     attempt: int
     finished_at: datetime
     shown: LastOutcome | None
+
+    @property
+    def schedule(self) -> ScheduleKey:
+        return self.claim.tenant, self.schedule_id
 
 
 class EffectAndSlot(NamedTuple):
@@ -87,36 +94,48 @@ class EffectAndSlot(NamedTuple):
 Effects = dict[ScheduleKey, EffectAndSlot]
 
 
-class Paused(NamedTuple):
-    """A schedule that a dead firing paused, with the slot and its error."""
+class FiringWriter(EffectWriter[FiringResult]):
+    """Records attempts at slots, and changes their schedules."""
 
-    schedule: ScheduleKey
-    slot: datetime
-    error: str | None
+    def __init__(self, moment: Moment, effects: Mapping[int, Fenced[FiringResult]]) -> None:
+        super().__init__(moment, effects)
+        self._recorded: dict[int, RecordedSlot] = {}
+        self._changes: Effects = {}
+        self._withdrawable: set[Key] = set()
 
+    @classmethod
+    def is_plain(cls, effect: FiringResult) -> bool:
+        return effect.is_bare_success
 
-class SlotOutcomes:
-    """Records outcomes. All methods run in the caller's transaction."""
+    @classmethod
+    def plain_columns(
+        cls, effects: Mapping[int, Fenced[FiringResult]], endings: int
+    ) -> Sequence[Sequence[object]]:
+        """Ids for the records of successful slots, their durations, and whether they complete their
+        schedules; None for other messages."""
+        if not effects:
+            return [], [], []
+        firings = [
+            None if fenced is None else fenced.effect for fenced in map(effects.get, range(endings))
+        ]
+        return (
+            [new_id() if firing else None for firing in firings],
+            [firing.took_seconds if firing else None for firing in firings],
+            [firing is not None and firing.completes for firing in firings],
+        )
 
-    def __init__(self, moment: Moment) -> None:
-        self._moment = moment
-
-    async def record(
-        self, connection: Connection, endings: Iterable[Ending]
-    ) -> dict[Claim, RecordedSlot]:
+    async def record(self, connection: Connection) -> None:
         """Records attempts at slots. Valid claims stay valid until the commit."""
-        chosen = [(ending.claim, ending.firing) for ending in endings if ending.firing is not None]
-        if not chosen:
-            return {}
+        indexes, chosen = [*self._effects], [*self._effects.values()]
         ids = [new_id() for _ in chosen]
-        firings = [firing for _, firing in chosen]
+        firings = [fenced.effect for fenced in chosen]
         rows = await connection.fetch(
             SQL.record_firings,
             self._moment(),
-            once([claim.tenant for claim, _ in chosen]),
-            [claim.id for claim, _ in chosen],
-            once([claim.number for claim, _ in chosen]),
-            once([claim.holder for claim, _ in chosen]),
+            once([fenced.claim.tenant for fenced in chosen]),
+            [fenced.claim.id for fenced in chosen],
+            once([fenced.claim.number for fenced in chosen]),
+            once([fenced.claim.holder for fenced in chosen]),
             ids,
             once([firing.status for firing in firings]),
             once([firing.reason for firing in firings]),
@@ -126,53 +145,69 @@ class SlotOutcomes:
             once([_channels(firing) for firing in firings]),
             once([firing.is_attempt for firing in firings]),
         )
-        recorded: dict[Claim, RecordedSlot] = {}
         for number, schedule_id, slot, run, finished_at, count, error, status, attempt in rows:
-            claim, firing = chosen[number - 1]
-            recorded[claim] = RecordedSlot(
+            self._recorded[indexes[number - 1]] = RecordedSlot(
                 ids[number - 1],
-                firing,
-                (claim.tenant, schedule_id),
+                chosen[number - 1].claim,
+                firings[number - 1],
+                schedule_id,
                 slot,
                 run,
                 attempt,
                 finished_at,
                 None if count is None else LastOutcome(count, error, status),
             )
-        return recorded
 
-    async def forget(
-        self,
-        connection: Connection,
-        doubles: Iterable[Claim],
-        recorded: Mapping[Claim, RecordedSlot],
-    ) -> None:
-        """Deletes the records of duplicate events."""
-        known = [claim for claim in doubles if claim in recorded]
+    async def forget(self, connection: Connection, doubles: Collection[int]) -> None:
+        known = [self._recorded[index] for index in doubles if index in self._recorded]
         if known:
             await connection.execute(
                 SQL.delete_duplicate_firings,
-                [claim.tenant for claim in known],
-                [recorded[claim].firing_id for claim in known],
-                [recorded[claim].finished_at for claim in known],
+                [recorded.claim.tenant for recorded in known],
+                [recorded.firing_id for recorded in known],
+                [recorded.finished_at for recorded in known],
             )
 
-    async def keys_to_take(self, connection: Connection, effects: Effects) -> set[Key]:
-        """The keys of slots that may be withdrawn from schedules that will be paused."""
-        pausing = _pausing(effects)
-        return await keys_of_planned(connection, pausing) if pausing else set()
+    async def prepare(
+        self, connection: Connection, counted: Sequence[int], ended: EndedMessages
+    ) -> bool:
+        """Adds the results that schedules send, and the keys of slots that may be withdrawn from
+        schedules that will be paused."""
+        recorded = [self._recorded[index] for index in counted if index in self._recorded]
+        self._changes = effects_of(recorded)
+        ended.automatic_sends.extend(await result_groups(connection, recorded))
+        if pausing := _pausing(self._changes):
+            self._withdrawable = await keys_of_planned(connection, pausing)
+            ended.keys.update(self._withdrawable)
+        return bool(self._changes)
 
-    async def carry_out(
-        self, connection: Connection, effects: Effects, keys: Collection[Key], left: RemovedMessages
-    ) -> tuple[bool, list[ScheduleKey]]:
-        """Updates the schedules; returns whether leaders must look again, and which schedules
-        are paused now."""
+    async def write(
+        self,
+        connection: Connection,
+        counted: Sequence[int],  # noqa: ARG002
+        ended: EndedMessages,
+    ) -> None:
+        """Updates the schedules. Wakes leaders if they must look again."""
+        found = await self._apply_outcomes(connection)
+        paused = [
+            (row["tenant"], row["id"])
+            for row in found
+            if row["status"] == "paused" and row["old_status"] == "active"
+        ]
+        if paused:
+            await self._pause(connection, paused, ended)
+        await _count_ended(connection, found)
+        if any(row["is_moved"] and row["status"] == "active" for row in found):
+            ended.queues_to_wake.add(SCHEDULES_TOPIC)
+
+    async def _apply_outcomes(self, connection: Connection) -> Sequence[asyncpg.Record]:
+        effects = self._changes
         named = sorted(effects)
         chosen = [effects[schedule].effect for schedule in named]
         tenants = [tenant for tenant, _ in named]
         ids = [schedule_id for _, schedule_id in named]
         await connection.execute(SQL.lock_schedules, tenants, ids)
-        found = await connection.fetch(
+        return await connection.fetch(
             SQL.apply_slot_outcomes,
             self._moment(),
             once(tenants),
@@ -186,18 +221,27 @@ class SlotOutcomes:
             once([effect.delay_seconds for effect in chosen]),
             once([effects[schedule].slot for schedule in named]),
         )
-        stopped = [
-            (row["tenant"], row["id"])
-            for row in found
-            if row["status"] == "paused" and row["old_status"] == "active"
-        ]
-        if stopped:
-            now = self._moment() or await connection.fetchval(SQL.read_clock)
-            planned = await take_planned(connection, stopped, now, keys=keys)
-            await take_back(connection, planned, left)
-            await _rewind(connection, planned, now)
-        await _count_ended(connection, found)
-        return any(row["is_moved"] and row["status"] == "active" for row in found), stopped
+
+    async def _pause(
+        self, connection: Connection, paused: Sequence[ScheduleKey], ended: EndedMessages
+    ) -> None:
+        """Withdraws the slots of paused schedules, and adds events about them."""
+        now = self._moment() or await connection.fetchval(SQL.read_clock)
+        planned = await take_planned(connection, paused, now, keys=self._withdrawable)
+        await take_back(connection, planned, ended.removed)
+        await _rewind(connection, planned, now)
+        for schedule in paused:
+            error = self._changes[schedule].effect.error
+            event = schedule_paused_event(*schedule, self._paused_by(schedule), error)
+            ended.events.setdefault(schedule[0], []).append(event)
+
+    def _paused_by(self, schedule: ScheduleKey) -> datetime:
+        """The slot that paused a schedule: of several the last one."""
+        return max(
+            recorded.slot
+            for recorded in self._recorded.values()
+            if recorded.schedule == schedule and recorded.record.follow_up is FollowUp.PAUSE
+        )
 
 
 async def _count_ended(connection: Connection, changed: Iterable[asyncpg.Record]) -> None:
@@ -212,10 +256,9 @@ def _has_ended(row: asyncpg.Record) -> bool:
     return is_active(ScheduleStatus(row["old_status"])) > is_active(ScheduleStatus(row["status"]))
 
 
-def effects_of(recorded: Mapping[Claim, RecordedSlot], counted: Iterable[Claim]) -> Effects:
+def effects_of(ended: Sequence[RecordedSlot]) -> Effects:
     """The effects of counted outcomes on their schedules, in the order of slots; schedules that
     do not change are left out."""
-    ended = [recorded[claim] for claim in counted if claim in recorded]
     touched = {
         outcome.schedule
         for outcome in ended
@@ -236,9 +279,7 @@ def effects_of(recorded: Mapping[Claim, RecordedSlot], counted: Iterable[Claim])
     }
 
 
-async def result_groups(
-    connection: Connection, recorded: Mapping[Claim, RecordedSlot], counted: Iterable[Claim]
-) -> list[Group]:
+async def result_groups(connection: Connection, recorded: Sequence[RecordedSlot]) -> list[Group]:
     """Returns the results of counted outcomes as messages for those that their schedules name, and
     stores the deliveries among them. Store the messages in the same
     transaction. A queue at its limit takes them, too. If the receiver was deleted, the message is
@@ -254,14 +295,13 @@ async def result_groups(
             groups.append(Group(tenant, queue_id, name, (message,), is_exempt=True))
         return queue_id is not None
 
-    for claim in counted:
-        ended = recorded.get(claim)
-        if ended is None or (target := ended.record.result_target) is None:
+    for ended in recorded:
+        if (target := ended.record.result_target) is None:
             continue
         tenant, schedule_id = ended.schedule
         message = result_message(
             ended.record,
-            claim.id,
+            ended.claim.id,
             schedule_id=schedule_id,
             slot=ended.slot,
             run=ended.run,
@@ -280,24 +320,6 @@ async def result_groups(
         if is_lost:
             await add(tenant, None, DELIVERIES_QUEUE, lost_result(message, target, now))
     return groups
-
-
-def paused_by(
-    recorded: Mapping[Claim, RecordedSlot], effects: Effects, paused: Iterable[ScheduleKey]
-) -> list[Paused]:
-    """What paused each schedule: of several slots the last one."""
-    return [
-        Paused(
-            named,
-            max(
-                outcome.slot
-                for outcome in recorded.values()
-                if outcome.schedule == named and outcome.record.follow_up is FollowUp.PAUSE
-            ),
-            effects[named].effect.error,
-        )
-        for named in paused
-    ]
 
 
 def _is_usual(ended: RecordedSlot) -> bool:
@@ -320,20 +342,6 @@ async def _rewind(connection: Connection, planned: Sequence[Planned], now: datet
         await connection.execute(
             SQL.rewind_schedules, *named, change.next_slot, change.due_at, change.fired
         )
-
-
-def successes(
-    firings: Sequence[FiringResult | None],
-) -> tuple[list[UUID | None], list[float | None], list[bool]]:
-    """Ids for the records of successful slots, their durations, and whether they complete their
-    schedules; None for other messages."""
-    if not any(firings):
-        return [], [], []
-    return (
-        [new_id() if firing else None for firing in firings],
-        [firing.took_seconds if firing else None for firing in firings],
-        [firing is not None and firing.completes for firing in firings],
-    )
 
 
 def _pausing(effects: Effects) -> list[ScheduleKey]:

@@ -14,13 +14,12 @@ from tickwork.store.nouns.workflows import Workflows
 from tickwork.store.postgres.engine.database import Database
 from tickwork.store.postgres.engine.sql import SQL
 from tickwork.store.postgres.workflows.checkpoints import (
-    Fenced,
-    FencedEnd,
     claim_columns,
     end_runs,
     record,
     record_one,
 )
+from tickwork.store.shared.effects import Fenced
 from tickwork.store.shared.group_commit import Coalescer
 from tickwork.store.steps import Port
 
@@ -36,8 +35,10 @@ class PostgresWorkflows(Workflows):
     def __init__(self, port: Port, paths: HotPaths, database: Database, moment: Moment) -> None:
         super().__init__(port, paths)
         self._database, self._moment = database, moment
-        self._checkpoints: Coalescer[Fenced, int | None] = Coalescer(self._record, flights_max=2)
-        self._ends: Coalescer[FencedEnd, bool] = Coalescer(self._end)
+        self._checkpoints: Coalescer[Fenced[Checkpoint], int | None] = Coalescer(
+            self._record, flights_max=2
+        )
+        self._ends: Coalescer[Fenced[RunEnd], bool] = Coalescer(self._end)
         self._adopted: Coalescer[_FencedRun, bool] = Coalescer(self._adopt)
 
     async def adopt(self, scope: Scope, claim: Claim, run: NewRun) -> RunHistory | None:
@@ -54,7 +55,7 @@ class PostgresWorkflows(Workflows):
     async def end(self, scope: Scope, claim: Claim, end: RunEnd) -> bool:
         if not is_own_claim(scope, claim):
             return False
-        return await self._ends.submit(FencedEnd(claim, end))
+        return await self._ends.submit(Fenced(claim, end))
 
     async def drain(self) -> None:
         """Waits until no checkpoint is being stored."""
@@ -62,14 +63,14 @@ class PostgresWorkflows(Workflows):
         await self._ends.drain()
         await self._adopted.drain()
 
-    async def _record(self, fenced: Sequence[Fenced]) -> list[int | None]:
-        if len(fenced) == 1 and fenced[0].checkpoint.event is None:
+    async def _record(self, fenced: Sequence[Fenced[Checkpoint]]) -> list[int | None]:
+        if len(fenced) == 1 and fenced[0].effect.event is None:
             return [await self._database.run(lambda connection: record_one(connection, fenced[0]))]
         recorded = await self._database.run(lambda connection: record(connection, fenced))
         found = (recorded.get(index) for index in range(len(fenced)))
         return [None if recorded_step is None else recorded_step.signals for recorded_step in found]
 
-    async def _end(self, ends: Sequence[FencedEnd]) -> list[bool]:
+    async def _end(self, ends: Sequence[Fenced[RunEnd]]) -> list[bool]:
         ended = await self._database.run(
             lambda connection: end_runs(connection, self._moment, ends)
         )

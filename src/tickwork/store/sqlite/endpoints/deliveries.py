@@ -1,18 +1,32 @@
-"""Stores deliveries on SQLite, in the transaction of what they report."""
+"""What settlements do for deliveries, on SQLite; and the deliveries of what is published."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import chain
+from uuid import UUID
 
-from tickwork.core.delivery.endpoint import ENDPOINTS_QUEUE
+from tickwork.core.delivery.endpoint import ENDPOINTS_QUEUE, EndpointWait
 from tickwork.core.delivery.publish import NewDelivery, event_name
 from tickwork.core.model import SYSTEM, NewMessage
 from tickwork.store.nouns.endpoint_rows import published_values
 from tickwork.store.sqlite.engine.sql import SQL, for_rows, in_chunks
 from tickwork.store.sqlite.engine.work import Transaction
+from tickwork.store.sqlite.messages.effects import EffectWriter
 from tickwork.store.sqlite.messages.prepared_messages import PreparedMessages
 from tickwork.store.sqlite.messages.queue_rows import find_queue
+
+
+class EndpointWaitWriter(EffectWriter[EndpointWait]):
+    """Makes messages visible that were released to wait for endpoints that are not disabled any
+    more: enabling them did not find the messages while they were claimed."""
+
+    def released(self, transaction: Transaction, released: Collection[int]) -> None:
+        for claim, wait, _ in self._of(released):
+            asked = (claim.tenant, claim.id.bytes, transaction.now, wait.endpoint_id.bytes)
+            row = transaction.execute(SQL.wake_enabled, asked).fetchone()
+            if row is not None:
+                transaction.queues_to_wake.add(UUID(bytes=row[0]))
 
 
 def store_deliveries(

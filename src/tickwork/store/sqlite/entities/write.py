@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tickwork.core.entity.model import CallResult, EntityChange, EntityState
 from tickwork.store.shared.entity_rows import schedules_text
 from tickwork.store.sqlite.engine.sql import SQL, to_microseconds
 from tickwork.store.sqlite.engine.work import Transaction
+from tickwork.store.sqlite.messages.effects import EffectWriter
+
+
+class EntityWriter(EffectWriter[EntityChange]):
+    """Stores changes. No entity occurs twice: its calls run one at a time."""
+
+    def write(self, transaction: Transaction, counted: Sequence[int]) -> None:
+        write_entities(
+            transaction, [(claim.tenant, change) for claim, change, _ in self._of(counted)]
+        )
 
 
 def write_entities(transaction: Transaction, changes: Iterable[tuple[str, EntityChange]]) -> None:

@@ -15,20 +15,22 @@ from tickwork.store.shared.joint_commit import NOT_ITS_TO_END, Contained, Gather
 from tickwork.store.sqlite.engine.database import Database
 from tickwork.store.sqlite.engine.file import breaks_connection, primary_code
 from tickwork.store.sqlite.engine.work import Transaction
+from tickwork.store.sqlite.messages.effects import EffectWriters
 from tickwork.store.sqlite.messages.settle_statements import Endings
 
 
 class JointSettler:
     """Carries out joint settlements, several in one transaction."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, database: Database, writers: EffectWriters) -> None:
+        self._database, self._writers = database, writers
         self._gathering = Gathering(self._settle_together, flights_max=1)
 
     async def settle(self, scope: Scope, settlement: Settlement, joined: Joined) -> None:
         _check_not_async(joined)
         check_settlement(settlement)
-        joint = _Joint(Endings(scope, settlement.endings), settlement.endings, joined)
+        ready = Endings(scope, settlement.endings, self._writers)
+        joint = _Joint(ready, settlement.endings, joined)
         await self._gathering.settle(joint, lambda: self._settle_all([joint]))
 
     async def _settle_together(self, joints: Sequence[_Joint], _: asyncio.Event) -> None:

@@ -15,6 +15,7 @@ from tickwork.store.shared.columns import Kind
 from tickwork.store.shared.fair_shares import LANES_MAX
 from tickwork.store.sqlite.engine.database import Database
 from tickwork.store.sqlite.messages.claim import Claimer, lanes
+from tickwork.store.sqlite.messages.effects import EffectWriters
 from tickwork.store.sqlite.messages.send import Sender
 from tickwork.store.sqlite.messages.settle import Settler
 from tickwork.store.sqlite.messages.system_events import publish
@@ -27,8 +28,15 @@ _NEXT_VISIBLE_AT = Statement("next_visible_at", at=Kind.TIME)
 class SqliteMessages(Messages):
     """Messages: send, claim, settle, read and delete."""
 
-    def __init__(self, port: Port, paths: HotPaths, database: Database, moment: Moment) -> None:
-        settler = Settler(database)
+    def __init__(
+        self,
+        port: Port,
+        paths: HotPaths,
+        database: Database,
+        moment: Moment,
+        writers: EffectWriters,
+    ) -> None:
+        settler = Settler(database, writers)
         claimer = Claimer(database, moment, settler.row_hints)
         super().__init__(port, paths, Sender(database), claimer, settler)
         self._database = database

@@ -9,12 +9,14 @@ from itertools import chain
 from tickwork.core.limits import check_settlement, is_next_claim, is_own_claim
 from tickwork.core.model import SYSTEM, Ending, Message, Scope, Settlement, SettleResult
 from tickwork.store.contract import Joined
+from tickwork.store.shared.effects import by_rank
 from tickwork.store.shared.group_commit import Coalescer
 from tickwork.store.shared.joined_writes import waiting_writes
 from tickwork.store.shared.row_hints import RowHints
 from tickwork.store.sqlite.engine.database import Database
 from tickwork.store.sqlite.engine.sql import SQL
 from tickwork.store.sqlite.engine.work import Transaction
+from tickwork.store.sqlite.messages.effects import EffectWriters
 from tickwork.store.sqlite.messages.joint_commit import JointSettler
 from tickwork.store.sqlite.messages.plain_acks import PlainAcks, plain_acks
 from tickwork.store.sqlite.messages.settle_statements import Endings
@@ -23,9 +25,10 @@ from tickwork.store.sqlite.messages.settle_statements import Endings
 class Settler:
     """Settles claims."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, writers: EffectWriters) -> None:
         self._database = database
-        self._joint = JointSettler(database)
+        self._writers = writers = by_rank(writers)
+        self._joint = JointSettler(database, writers)
         self._coalescer: Coalescer[Sequence[Ending], SettleResult] = Coalescer(
             self._commit, flights_max=2
         )
@@ -37,7 +40,7 @@ class Settler:
             return SettleResult()
         if waiting_writes():
             return await self._settle_with_writes(scope, settlement.endings)
-        plain = plain_acks(scope, settlement.endings, self.row_hints)
+        plain = plain_acks(scope, settlement.endings, self.row_hints, self._writers)
         if plain is not None:
             return await self._settle_plain(scope, settlement.endings, plain)
         self.row_hints.forget(settlement.endings)
@@ -47,13 +50,16 @@ class Settler:
             )
             rows = len(settlement.endings) + items
             return await self._coalescer.submit(settlement.endings, rows)
-        endings = Endings(scope, settlement.endings)
+        endings = Endings(scope, settlement.endings, self._writers)
         return await self._database.write(endings.carry_out, rows=endings.rows)
 
     def _commit(self, settled: Sequence[Sequence[Ending]]) -> asyncio.Future[list[SettleResult]]:
         """Settles for many callers. Callers that settle the same claim, such as steps of one run
         that end together, are settled one after the other."""
-        parts = [(part, Endings(SYSTEM, [*chain(*part)])) for part in _without_repeats(settled)]
+        parts = [
+            (part, Endings(SYSTEM, [*chain(*part)], self._writers))
+            for part in _without_repeats(settled)
+        ]
 
         def work(transaction: Transaction) -> list[SettleResult]:
             results: list[SettleResult] = []
@@ -67,7 +73,7 @@ class Settler:
     async def _settle_with_writes(self, scope: Scope, endings: Sequence[Ending]) -> SettleResult:
         """Settles with the writes that the caller joins to it."""
         self.row_hints.forget(endings)
-        prepared = Endings(scope, endings)
+        prepared = Endings(scope, endings, self._writers)
 
         def work(transaction: Transaction) -> tuple[bool, SettleResult]:
             result = prepared.carry_out(transaction)
@@ -82,7 +88,7 @@ class Settler:
         def work(transaction: Transaction) -> SettleResult:
             if plain.carry_out(transaction):
                 return SettleResult()
-            return Endings(scope, endings).carry_out(transaction)
+            return Endings(scope, endings, self._writers).carry_out(transaction)
 
         return await self._database.write(work, rows=len(endings))
 
@@ -91,7 +97,7 @@ class Settler:
         claim = ending.claim
         if not is_next_claim(scope, message, claim):
             return False
-        endings = Endings(scope, (ending,))
+        endings = Endings(scope, (ending,), self._writers)
 
         def work(transaction: Transaction) -> bool:
             taken = (

@@ -8,19 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from itertools import chain
+from itertools import chain, compress
 from typing import NamedTuple
 from uuid import UUID
 
 from tickwork.core.delivery.publish import direct_delivery
 from tickwork.core.delivery.target import DELIVERIES_QUEUE
-from tickwork.core.model import SYSTEM, NewMessage, Scope
+from tickwork.core.model import SYSTEM, Claim, NewMessage, Scope
 from tickwork.core.schedule.change import pause
 from tickwork.core.schedule.firing import FiringResult, FiringStatus, FollowUp, ResultTarget
 from tickwork.core.schedule.model import ScheduleStatus
 from tickwork.core.schedule.next_slot import AHEAD_SECONDS
 from tickwork.core.schedule.result_message import lost_result, queue_for, result_message
 from tickwork.core.schedule.slot_outcome import (
+    AFTER_SUCCESS,
     LastOutcome,
     ScheduleEffect,
     dead_result,
@@ -29,9 +30,10 @@ from tickwork.core.schedule.slot_outcome import (
 )
 from tickwork.core.schedule.withdraw import WithdrawScope
 from tickwork.errors import NotFound
-from tickwork.store.ids import SCHEDULES_TOPIC
+from tickwork.store.ids import SCHEDULES_TOPIC, new_id
 from tickwork.store.nouns.endpoints import find_endpoint
 from tickwork.store.ports.sqlite import carry_out
+from tickwork.store.shared.effects import Fenced
 from tickwork.store.sqlite.endpoints.deliveries import store_deliveries
 from tickwork.store.sqlite.engine.sql import (
     SQL,
@@ -42,6 +44,7 @@ from tickwork.store.sqlite.engine.sql import (
 )
 from tickwork.store.sqlite.engine.work import Transaction
 from tickwork.store.sqlite.messages import rows
+from tickwork.store.sqlite.messages.effects import EffectWriter
 from tickwork.store.sqlite.messages.prepared_messages import PreparedMessages
 from tickwork.store.sqlite.messages.queue_rows import find_queue
 from tickwork.store.sqlite.messages.system_events import publish_pause
@@ -56,6 +59,9 @@ NEAR_SECONDS = 5.0
 SLOT_COLUMNS = 7
 """Number of columns of a recorded slot: tenant, schedule, slot, run, attempt, due time, catch-up.
 """
+
+TOOK_DIGITS = 15
+"""Number of digits of a slot's duration in microseconds, in the text that joins them."""
 
 _ENDED_BY = {FollowUp.COMPLETE: ScheduleStatus.COMPLETED, FollowUp.PARK: ScheduleStatus.PARKED}
 
@@ -92,6 +98,54 @@ class _ScheduleState(NamedTuple):
     @property
     def shown(self) -> LastOutcome:
         return LastOutcome(self.error_count, self.last_error, self.last_status)
+
+
+class FiringWriter(EffectWriter[FiringResult]):
+    """Records attempts at slots, and changes their schedules."""
+
+    def __init__(self, effects: Mapping[int, Fenced[FiringResult]]) -> None:
+        super().__init__(effects)
+        self._slots: dict[int, rows.Row] = {}
+
+    @classmethod
+    def is_plain(cls, effect: FiringResult) -> bool:
+        return effect.is_bare_success
+
+    @classmethod
+    def write_plain(
+        cls, transaction: Transaction, rowids: Sequence[int], effects: Sequence[FiringResult]
+    ) -> None:
+        """Records successes, and shows them on their schedules or completes these."""
+        listed = rows.as_json(rowids)
+        ids = b"".join([new_id().bytes for _ in effects])
+        long = "".join([f"{microseconds(end.took_seconds):0{TOOK_DIGITS}d}" for end in effects])
+        values = (listed, ids, long, TOOK_DIGITS, transaction.now)
+        transaction.execute(SQL.record_successes, values)
+        transaction.execute(SQL.show_successes, (listed, *AFTER_SUCCESS))
+        if completing := [*compress(rowids, [end.completes for end in effects])]:
+            listed = rows.as_json(completing)
+            transaction.execute(SQL.complete_schedules, (listed, transaction.now))
+
+    def record(self, transaction: Transaction) -> None:
+        """Reads the slots of messages that are still claimed."""
+        indexes = {_fence(fenced.claim): index for index, fenced in self._effects.items()}
+        for some in in_chunks([*indexes]):
+            statement = for_rows(SQL.claimed_slots, len(some))
+            for row in transaction.execute(statement, tuple(chain.from_iterable(some))):
+                slot, fence = row[:SLOT_COLUMNS], row[SLOT_COLUMNS:]
+                self._slots[indexes[slot[0], *fence]] = slot
+
+    def write(self, transaction: Transaction, counted: Sequence[int]) -> None:
+        ended = [
+            EndedSlot(slot, self._effects[index].effect, self._effects[index].claim.id.bytes)
+            for index in counted
+            if (slot := self._slots.get(index)) is not None
+        ]
+        end_slots(transaction, ended)
+
+
+def _fence(claim: Claim) -> tuple[str, bytes, int, bytes]:
+    return claim.tenant, claim.id.bytes, claim.number, claim.holder.bytes
 
 
 def end_slots(transaction: Transaction, ended: Sequence[EndedSlot]) -> None:

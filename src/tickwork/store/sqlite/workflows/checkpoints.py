@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 from uuid import UUID
 
-from msgspec import Struct
-
-from tickwork.core.model import Claim, Ending
-from tickwork.core.workflow.model import Checkpoint
+from tickwork.core.model import Claim, Fate
+from tickwork.core.workflow.model import Checkpoint, RunEnd, SignalWait
 from tickwork.store.shared.columns import RUN_STEP, Kind, compiled
+from tickwork.store.shared.effects import Fenced
 from tickwork.store.sqlite.engine.sql import SQL, to_microseconds
 from tickwork.store.sqlite.engine.work import Transaction
+from tickwork.store.sqlite.messages.effects import EffectWriter
 
 _STORED = {
     Kind.TEXT: "step.{0} and str(step.{0})",
@@ -26,13 +26,6 @@ _step_values = compiled(
 """The values of a step, as the file stores them."""
 
 
-class Fenced(Struct, frozen=True):
-    """A checkpoint, and the claim that fences it."""
-
-    claim: Claim
-    checkpoint: Checkpoint
-
-
 class Recorded(NamedTuple):
     """A checkpoint that was recorded: the signals of its run. It is not fresh if the step was done
     before: the answer to that was lost."""
@@ -41,9 +34,9 @@ class Recorded(NamedTuple):
     is_fresh: bool
 
 
-def record(transaction: Transaction, fenced: Fenced) -> Recorded | None:
+def record(transaction: Transaction, fenced: Fenced[Checkpoint]) -> Recorded | None:
     """Records a checkpoint; None if the claim is not valid."""
-    claim, checkpoint = fenced.claim, fenced.checkpoint
+    claim, checkpoint = fenced.claim, fenced.effect
     found = claimed(transaction, claim, checkpoint.uid)
     if found is None:
         return None
@@ -57,13 +50,42 @@ def record(transaction: Transaction, fenced: Fenced) -> Recorded | None:
     return Recorded(signals, written.rowcount > 0)
 
 
-def finish_runs(transaction: Transaction, ended: Iterable[Ending]) -> None:
-    """Ends the runs of messages that end in this transaction, each by a valid claim."""
-    for ending in ended:
-        if (end := ending.run_end) is not None:
-            ids = (end.uid.bytes, ending.claim.id.bytes)
-            values = (str(end.status), end.result, end.error, end.failed_step, transaction.now)
-            transaction.execute(SQL.finish_runs, ids + values)
+class CheckpointWriter(EffectWriter[Checkpoint]):
+    """Records steps."""
+
+    def keep(self, transaction: Transaction, kept: Collection[int]) -> dict[int, bool]:
+        indexes = [index for index in kept if index in self._effects]
+        recorded = {index: record(transaction, self._effects[index]) for index in indexes}
+        return {index: step.is_fresh for index, step in recorded.items() if step is not None}
+
+
+class SignalWaitWriter(EffectWriter[SignalWait]):
+    """Makes runs visible that were released to wait, but have other signals by now."""
+
+    def released(self, transaction: Transaction, released: Collection[int]) -> None:
+        for claim, wait, _ in self._of(released):
+            asked = (claim.tenant, claim.id.bytes, transaction.now, wait.seen)
+            row = transaction.execute(SQL.wake_signalled_runs, asked).fetchone()
+            if row is not None:
+                transaction.queues_to_wake.add(UUID(bytes=row[0]))
+
+
+class RunEndWriter(EffectWriter[RunEnd]):
+    """Ends runs with their messages, each by a valid claim."""
+
+    def before_death(self, transaction: Transaction, dying: Collection[int]) -> None:
+        """Ends runs before their messages become dead letters, which fails all others."""
+        _finish_runs(transaction, self._of(dying))
+
+    def write(self, transaction: Transaction, counted: Sequence[int]) -> None:
+        _finish_runs(transaction, [end for end in self._of(counted) if end.fate is Fate.ACK])
+
+
+def _finish_runs(transaction: Transaction, ended: Iterable[Fenced[RunEnd]]) -> None:
+    for claim, end, _ in ended:
+        ids = (end.uid.bytes, claim.id.bytes)
+        values = (str(end.status), end.result, end.error, end.failed_step, transaction.now)
+        transaction.execute(SQL.finish_runs, ids + values)
 
 
 def claimed(transaction: Transaction, claim: Claim, uid: UUID) -> tuple[int, int] | None:

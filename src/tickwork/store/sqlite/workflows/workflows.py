@@ -11,12 +11,12 @@ from tickwork.core.workflow.model import Checkpoint, NewRun, RunEnd, RunHistory,
 from tickwork.store.nouns.hot_paths import HotPaths
 from tickwork.store.nouns.run_histories import AskedRun, read_histories
 from tickwork.store.nouns.workflows import Workflows
+from tickwork.store.shared.effects import Fenced
 from tickwork.store.shared.group_commit import Coalescer
 from tickwork.store.sqlite.engine.database import Database
 from tickwork.store.sqlite.engine.sql import SQL
 from tickwork.store.sqlite.engine.work import Transaction
 from tickwork.store.sqlite.workflows import checkpoints
-from tickwork.store.sqlite.workflows.checkpoints import Fenced
 from tickwork.store.steps import NOW, Port, Statement, Steps, writes
 
 _CLAIMED = Statement("claimed_rowid")
@@ -29,7 +29,9 @@ class SqliteWorkflows(Workflows):
     def __init__(self, port: Port, paths: HotPaths, database: Database) -> None:
         super().__init__(port, paths)
         self._database = database
-        self._checkpoints: Coalescer[Fenced, int | None] = Coalescer(self._record, flights_max=2)
+        self._checkpoints: Coalescer[Fenced[Checkpoint], int | None] = Coalescer(
+            self._record, flights_max=2
+        )
 
     async def adopt(self, scope: Scope, claim: Claim, run: NewRun) -> RunHistory | None:
         return await self._adopt(claim, run) if is_own_claim(scope, claim) else None
@@ -68,7 +70,7 @@ class SqliteWorkflows(Workflows):
         (history,) = yield from read_histories([AskedRun(claim.tenant, run.id, True, True)])
         return history
 
-    def _record(self, fenced: Sequence[Fenced]) -> asyncio.Future[list[int | None]]:
+    def _record(self, fenced: Sequence[Fenced[Checkpoint]]) -> asyncio.Future[list[int | None]]:
         def work(transaction: Transaction) -> list[int | None]:
             answers = [checkpoints.record(transaction, given) for given in fenced]
             return [None if recorded is None else recorded.signals for recorded in answers]

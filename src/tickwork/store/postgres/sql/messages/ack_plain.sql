@@ -10,7 +10,7 @@ given AS MATERIALIZED (
         ($2::text[])[least(number, cardinality($2))] AS tenant,
         ($4::bigint[])[least(number, cardinality($4))] AS claim,
         ($5::uuid[])[least(number, cardinality($5))] AS holder
-    FROM unnest($3::uuid[], $6::tid[], $7::uuid[], $8::float8[], $9::boolean[])
+    FROM unnest($3::uuid[], $6::tid[], $13::uuid[], $14::float8[], $15::boolean[])
         WITH ORDINALITY AS given (id, at, firing, took_seconds, completes, number)
 ),
 found AS MATERIALIZED (
@@ -56,10 +56,10 @@ finished AS (
     UPDATE tickwork_runs AS r SET
         status = run.status, result = run.result, error = run.error,
         failed_step = run.failed_step, finished_at = moment.now
-    FROM moment, gone JOIN unnest($10::bigint[], $11::uuid[], $12::text[], $13::bytea[], $14::text[], $15::text[])
+    FROM moment, gone JOIN unnest($7::bigint[], $8::uuid[], $9::text[], $10::bytea[], $11::text[], $12::text[])
         AS run (number, uid, status, result, error, failed_step) USING (number)
     -- The array keeps a plan that was made while the table was empty from reading all of it.
-    WHERE r.uid = ANY ($11::uuid[]) AND r.uid = run.uid AND r.message_id = gone.id AND r.status = 'running'
+    WHERE r.uid = ANY ($8::uuid[]) AND r.uid = run.uid AND r.message_id = gone.id AND r.status = 'running'
 ),
 slots AS MATERIALIZED (
     SELECT gone.*, moment.now FROM moment, gone
