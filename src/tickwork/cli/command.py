@@ -43,12 +43,9 @@ from msgspec import Struct
 from msgspec.structs import fields
 
 from tickwork.cli.options import (
-    CHOSEN_APP,
-    CHOSEN_SERVER,
     CONNECTION,
     OPTION_OF_FIELD,
     Argument,
-    ChosenServer,
     Connection,
     Declared,
     Option,
@@ -236,14 +233,14 @@ _DATABASE = (
 _PLACES = (
     _added("app", str, "Use the database and the tenant of this app.", "MODULE:APP", "--app"),
     _added(
-        "server_url",
+        "server",
         str,
         "Use this server instead of a database; default TICKWORK_URL.",
         "URL",
         "--server",
     ),
     _added(
-        "server_key",
+        "key",
         str,
         "API key of the server, @FILE, or - to be asked; default TICKWORK_KEY.",
         "KEY",
@@ -298,32 +295,31 @@ class Command(click.Command, ABC):
             yield _JSON
 
     def invoke(self, ctx: click.Context) -> Any:
-        given = {part.name: part.value(ctx.params[part.name]) for part in self.own}
-        added = {part.name: part.value(ctx.params[part.name]) for part in self._added}
-
-        app = CHOSEN_APP.set(added.get("app"))
-        server = CHOSEN_SERVER.set(ChosenServer(added.get("server_url"), added.get("server_key")))
-        values = given | added
         from tickwork.cli.store_session import report_errors
 
-        at = Connection(added.get("database"), added.get("tenant"), bool(values.get("shared")))
-        CONNECTION.set(at)
+        given = {part.name: part.value(ctx.params[part.name]) for part in self.own}
+        added = {part.name: part.value(ctx.params[part.name]) for part in self._added}
+        as_json = given.get("as_json", added.get("as_json", False))
         code = 0
 
         def once() -> None:
             nonlocal code
             result = report_errors(lambda: self.run(given), names=self.names(given))
-            code = self._print(result, as_json=bool(values.get("as_json")))
+            code = self._print(result, as_json=as_json)
 
+        connection = CONNECTION.set(self._connection(given, added))
         try:
             _watched(once, added.get("watch"))
         except KeyboardInterrupt:
             code = EXIT_INTERRUPTED
         finally:
-            CHOSEN_APP.reset(app)
-            CHOSEN_SERVER.reset(server)
+            CONNECTION.reset(connection)
         if code:
             raise click.exceptions.Exit(code)
+
+    def _connection(self, given: Mapping[str, Any], added: Mapping[str, Any]) -> Connection:
+        chosen = {name: added[name] for name in Connection._fields if name in added}
+        return Connection(**{"shared": given.get("shared", False), **chosen})
 
     @abstractmethod
     def run(self, given: dict[str, Any]) -> Any:

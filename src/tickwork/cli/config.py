@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 
 from tickwork.cli.command import Group
-from tickwork.cli.options import CHOSEN_APP, CONNECTION
+from tickwork.cli.options import CONNECTION
 from tickwork.cli.output import Report, Table, refuse
 from tickwork.cli.run import RunOptions
 from tickwork.cli.store_session import chosen_engine, load_settings, warn_of_variables
@@ -70,7 +70,7 @@ def _origins(flags: dict[str, str | None]) -> dict[str, str]:
         found[JWT_SECTION] = f"{SETTINGS_FILE}, [[{JWT_SECTION}]]"
     engine = chosen_engine()
     if engine is not None:
-        found |= dict.fromkeys(engine.given_settings, str(CHOSEN_APP.get()))
+        found |= dict.fromkeys(engine.given_settings, str(CONNECTION.get().app))
     return found
 
 

@@ -48,31 +48,20 @@ class Argument(Declared, frozen=True):
 
 
 class Connection(NamedTuple):
-    """Where a command works and for whom, as it was given."""
+    """Where a command works and for whom: the values of --database, --app, --server, --api-key,
+    --tenant and --shared."""
 
     database: str | None = None
+    app: str | None = None
+    server: str | None = None
+    key: str | None = None
     tenant: str | None = None
     shared: bool = False
 
 
 NOWHERE = Connection()
 CONNECTION: ContextVar[Connection] = ContextVar("connection", default=NOWHERE)
-"""Where the running command works."""
-
-CHOSEN_APP: ContextVar[str | None] = ContextVar("chosen_app", default=None)
-"""The value of --app while a command runs."""
-
-
-class ChosenServer(NamedTuple):
-    """A server and the key for it."""
-
-    url: str | None = None
-    key: str | None = None
-
-
-NO_SERVER = ChosenServer()
-CHOSEN_SERVER: ContextVar[ChosenServer] = ContextVar("chosen_server", default=NO_SERVER)
-"""The values of --server and --api-key while a command runs."""
+"""That of the running command."""
 
 Yes = Annotated[bool, Option("Skip the confirmation.")]
 Limit = Annotated[int, Option("Maximum number of results.", "N")]

@@ -20,7 +20,7 @@ from uuid import UUID
 
 import click
 
-from tickwork.cli.options import CHOSEN_SERVER
+from tickwork.cli.options import CONNECTION
 from tickwork.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ def with_short_ids(rows: Sequence[Sequence[object]]) -> list[list[object]]:
 
 
 def _short_ids(column: Sequence[object]) -> Sequence[object]:
-    if CHOSEN_SERVER.get().url is not None:
+    if CONNECTION.get().server is not None:
         return column  # A server finds nothing by the last digits of its id.
     found = [_hex_of(value) for value in column]
     ids = {digits for digits in found if digits is not None}

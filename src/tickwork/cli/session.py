@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from tickwork.cli.options import CHOSEN_APP, CHOSEN_SERVER, CONNECTION
+from tickwork.cli.options import CONNECTION
 from tickwork.cli.output import EXIT_BAD_USAGE, fail
 from tickwork.cli.store_session import (
     chosen_engine,
@@ -106,8 +106,9 @@ def chosen_types(scope: Scope) -> PayloadOf:
 
 def server_url() -> str | None:
     """The server to ask; None to use a database. --database and --app win over the environment."""
-    given = CHOSEN_SERVER.get().url
-    is_local = CONNECTION.get().database is not None or CHOSEN_APP.get() is not None
+    at = CONNECTION.get()
+    given = at.server
+    is_local = at.database is not None or at.app is not None
     if given is not None and is_local:
         fail("give --server or a database (--database, --app), not both", code=EXIT_BAD_USAGE)
     if is_local:
@@ -117,7 +118,7 @@ def server_url() -> str | None:
 
 def api_key() -> str | None:
     """The key of --api-key or TICKWORK_KEY: its text, `@FILE`, or `-` to ask for it."""
-    given = CHOSEN_SERVER.get().key or os.environ.get("TICKWORK_KEY")
+    given = CONNECTION.get().key or os.environ.get("TICKWORK_KEY")
     if given == KEY_PROMPT:
         if sys.stdin.isatty():
             text: str = click.prompt("API key", hide_input=True, err=True)

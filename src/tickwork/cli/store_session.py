@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from tickwork.cli.options import CHOSEN_APP, CHOSEN_SERVER, CONNECTION, OPTION_OF_FIELD, NamedKind
+from tickwork.cli.options import CONNECTION, OPTION_OF_FIELD, NamedKind
 from tickwork.cli.output import EXIT_BAD_USAGE, escape_controls, fail, print_error, refuse
 from tickwork.core.answers.ids import Prefix, public_id, with_prefixes
 from tickwork.errors import InvalidInput, TickworkError
@@ -35,7 +35,7 @@ def load_settings(usual_log_level: str = "info", /, **flags: str | None) -> Sett
     from tickwork import wiring
 
     engine, url = chosen_engine(), CONNECTION.get().database
-    if CHOSEN_SERVER.get().url is not None:
+    if CONNECTION.get().server is not None:
         fail(
             "this command works on a database, not on a server: give --database",
             code=EXIT_BAD_USAGE,
@@ -78,11 +78,8 @@ def with_context(
 
     from tickwork.wiring import context_of
 
-    if (
-        CONNECTION.get().database is None
-        and CHOSEN_APP.get() is None
-        and os.environ.get("TICKWORK_URL")
-    ):
+    at = CONNECTION.get()
+    if at.database is None and at.app is None and os.environ.get("TICKWORK_URL"):
         fault = "this command works on a database, and TICKWORK_URL names a server"
         fail(f"{fault}: give --database", code=EXIT_BAD_USAGE)
     settings, chosen = load_settings(), scope or scope_of()
@@ -139,7 +136,8 @@ def scope_of() -> Scope:
     """Returns the scope that the command acts in."""
     from tickwork.core.model import DEFAULT, SYSTEM, Scope
 
-    _, tenant, shared = CONNECTION.get()
+    at = CONNECTION.get()
+    tenant, shared = at.tenant, at.shared
     if shared and tenant is not None:
         fail("give --tenant or --shared, not both", code=EXIT_BAD_USAGE)
     if shared:
@@ -152,7 +150,7 @@ def scope_of() -> Scope:
 
 def chosen_engine() -> AppEngine | None:
     """Returns the engine of the app that --app names, or None without that option."""
-    target = CHOSEN_APP.get()
+    target = CONNECTION.get().app
     if target is None:
         return None
     from tickwork.cli.run import load_app

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import click
 
 from tickwork.cli.command import Group
-from tickwork.cli.options import CHOSEN_APP, CONNECTION, Argument, Json, Limit, Option, Yes
+from tickwork.cli.options import CONNECTION, Argument, Json, Limit, Option, Yes
 from tickwork.cli.output import (
     EXIT_BAD_USAGE,
     EXIT_FAILED,
@@ -245,13 +245,16 @@ def _replay(**which: Any) -> Report:
     from tickwork.facade.app import engine_of
     from tickwork.workflow.replay import replay_runs, undeclared_workflows
 
-    target, at = CHOSEN_APP.get(), CONNECTION.get()
+    at = CONNECTION.get()
+    target = at.app
     if target is None:
         fail("--app is missing; give the app whose code replays the runs", code=EXIT_BAD_USAGE)
     declared = engine_of(load_app(target)).registry.workflows
     scope = scope_of()
     if at.database is not None:
-        CHOSEN_APP.set(None)  # It has given its code and its tenant; the runs are elsewhere.
+        CONNECTION.set(
+            at._replace(app=None)
+        )  # It has given its code and its tenant; the runs are elsewhere.
 
     async def look(context: Context) -> tuple[list[ReplayedRun], list[str]]:
         found = await replay_runs(context.store, context.scope, declared, **which)
