@@ -81,8 +81,7 @@ class Traits(TypedDict, total=False):
     With `tenant` (usual) it acts for one tenant and has --tenant; a database command without it
     acts for all. `on_database` gives a plain command the options that choose a database. `shared`
     gives it --shared, `watch` --watch, `json` (usual) --json. With `create` it makes a missing
-    SQLite file. `names` are options by the field that an error names, if the parameter has another
-    name.
+    SQLite file.
     """
 
     tenant: bool
@@ -91,7 +90,6 @@ class Traits(TypedDict, total=False):
     watch: bool
     json: bool
     create: bool
-    names: Mapping[str, str]
 
 
 class Parameter:
@@ -346,7 +344,6 @@ class Command(click.Command, ABC):
             names |= dict.fromkeys((part.name, *part.declared.fields), part.label)
             if part.declared.id_of is not None:
                 names["id"] = part.label
-        names |= self.traits.get("names", {})
         further = given.get("fields")
         return {
             field: name

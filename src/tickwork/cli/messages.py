@@ -22,7 +22,7 @@ messages = Group("Messages that are not settled yet: list, show, delete.")
 LISTED = 100
 
 State = Annotated[str, Option("Only ready, delayed, claimed or blocked ones.", "STATE")]
-Type = Annotated[str, Option("Only of this type.", "TYPE", name="--type")]
+Type = Annotated[str, Option("Only of this type.", "TYPE", name="--type", fields=("type",))]
 Key = Annotated[str, Option("Only with this key, which orders them.", "KEY")]
 Correlation = Annotated[str, Option("Only with this correlation id.", "ID")]
 OlderThan = Annotated[float, Option("Only sent at least so many seconds ago.", "N")]

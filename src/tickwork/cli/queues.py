@@ -38,7 +38,9 @@ PEEKED = 10
 LISTED = 1_000
 
 Body = Annotated[Any, Argument("Body as JSON, in quotes.", "BODY", read=json_value)]
-MessageType = Annotated[str, Option("Type of the message.", "TYPE", name="--type")]
+MessageType = Annotated[
+    str, Option("Type of the message.", "TYPE", name="--type", fields=("type",))
+]
 Delay = Annotated[
     float, Option("Seconds before the message becomes visible; default 0.", "SECONDS")
 ]
@@ -156,7 +158,7 @@ async def peek(client: Client, queue: QueueName, limit: Limit = PEEKED) -> Seque
     return await client.messages.peek(queue, limit=limit)
 
 
-@queues.client_command("send", names={"type": "--type"})
+@queues.client_command("send")
 async def send(
     client: Client,
     queue: QueueName,
