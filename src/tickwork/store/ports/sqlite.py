@@ -3,7 +3,8 @@ as 0 or 1, and lists as JSON."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import sqlite3
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Any, TypeVar
 from uuid import UUID
@@ -65,12 +66,11 @@ def _answer(transaction: Transaction, query: Query | Native | Clock) -> Any:
     cursor = transaction.execute(getattr(SQL, statement.name), values)
     if want is Want.COUNT:
         return cursor.rowcount
-    names = [column[0] for column in cursor.description]
+    rows = _rows(cursor, statement.kinds)
     if want is Want.ROWS:
-        return [_row(names, values, statement.kinds) for values in cursor]
-    found = cursor.fetchone()
-    row = None if found is None else _row(names, found, statement.kinds)
-    return row if want is Want.ROW or row is None else row[names[0]]
+        return [*rows]
+    row = next(rows, None)
+    return row if want is Want.ROW or row is None else next(iter(row.values()))
 
 
 def _for_each(transaction: Transaction, query: Query) -> list[dict[str, Any]]:
@@ -79,9 +79,7 @@ def _for_each(transaction: Transaction, query: Query) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for row in query.rows:
         own = [_encode(transaction, value) for value in row]
-        cursor = transaction.execute(sql, values + own)
-        names = [column[0] for column in cursor.description or ()]
-        found += [_row(names, answer, query.statement.kinds) for answer in cursor]
+        found += _rows(transaction.execute(sql, values + own), query.statement.kinds)
     return found
 
 
@@ -105,10 +103,12 @@ _DECODE: dict[Kind, Callable[[Any], Any]] = {
 }
 
 
-def _row(names: Sequence[str], values: Sequence[Any], kinds: dict[str, Kind]) -> dict[str, Any]:
-    row = dict(zip(names, values, strict=True))
-    for name, kind in kinds.items():
-        value = row.get(name)
-        if value is not None:
-            row[name] = _DECODE[kind](value)
-    return row
+def _rows(cursor: sqlite3.Cursor, kinds: dict[str, Kind]) -> Iterator[dict[str, Any]]:
+    names = [column[0] for column in cursor.description or ()]
+    decoders = [(name, _DECODE[kinds[name]]) for name in names if name in kinds]
+    for values in cursor:
+        row = dict(zip(names, values, strict=True))
+        for name, decode in decoders:
+            if row[name] is not None:
+                row[name] = decode(row[name])
+        yield row
