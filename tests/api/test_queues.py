@@ -8,7 +8,6 @@ import pytest
 from tests.api.acts import every_page, fields_of, make_queue, problem, send
 from tests.stores.home import Home
 from tickwork import Message, Tickwork
-from tickwork.api.routes.queues import QueueAnswer, QueueRequest
 from tickwork.core.model import DEFAULT, SYSTEM, QueueSettings
 from tickwork.ops import queues
 
@@ -160,12 +159,6 @@ async def test_a_queue_that_is_pushed_to_an_endpoint_is_not_pulled(http: Http) -
     problem(await http.post("/v1/queues/q/messages/pull", json={}), 409, "conflict")
     await make_queue(http)
     assert (await http.post("/v1/queues/q/messages/pull", json={})).status_code == 200
-
-
-def test_every_setting_of_a_queue_is_in_the_request_and_in_the_answer() -> None:
-    settings = {*QueueSettings.__struct_fields__}
-    assert {*QueueRequest.__struct_fields__} == settings
-    assert settings <= {*QueueAnswer.__struct_fields__}
 
 
 async def test_a_limit_is_set_shown_shared_and_deleted(http: Http) -> None:

@@ -14,13 +14,13 @@ import pytest
 from tickwork.core.options import (
     BatchOptions,
     HandlerOptions,
-    QueueOptions,
     RequestOptions,
     RunOptions,
     ScheduleFields,
     SendOptions,
     names_of,
 )
+from tickwork.core.options.queue import QueueOptions
 from tickwork.facade.app import Tickwork
 from tickwork.facade.queue import Queue
 from tickwork.facade.schedules import Schedules

@@ -117,6 +117,6 @@ def test_a_limit_is_a_name_only_where_its_field_is(described: Any) -> None:
         if "--limit" in param.opts and param.metavar != "N"
     }
     assert named == {"queues update", "endpoints create", "endpoints update"}
-    for body in ("QueueRequest", "NewEndpoint", "EndpointFields"):
+    for body in ("QueueOptions", "NewEndpoint", "EndpointFields"):
         field = described["components"]["schemas"][body]["properties"]["limit"]
         assert {kind["type"] for kind in field["oneOf"]} == {"string", "null"}, body

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any, assert_type
 
 from tickwork import Client, SyncClient
-from tickwork.client.answers import QueueAnswer, ScheduleAnswer
+from tickwork.client.answers import ScheduleAnswer
 from tickwork.client.batches import Batch
 from tickwork.client.call import Async, AsyncListing, Sync, SyncListing
 from tickwork.client.runs import Run
+from tickwork.core.answers.queue import QueueAnswer
 
 TARGET: Any = {"type": "queue", "queue": "emails"}
 

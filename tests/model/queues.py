@@ -9,7 +9,7 @@ from msgspec import structs
 
 from tests.model.removal import Departures
 from tests.model.state import Now, Tables
-from tickwork.core.limits import check_limit, check_queue, check_subscription
+from tickwork.core.limits import check_limit, check_subscription
 from tickwork.core.message.batch import REASON_PURGED
 from tickwork.core.message.subscription import Subscription
 from tickwork.core.model import (
@@ -22,6 +22,7 @@ from tickwork.core.model import (
     StoredQueue,
     Tenant,
 )
+from tickwork.core.queue.fields import check_queue
 from tickwork.core.tenant_limits import MessageQuota, check_tenant
 from tickwork.errors import Conflict, NotFound
 from tickwork.store.contract import CheckQueue

@@ -5,9 +5,10 @@ from __future__ import annotations
 from datetime import timedelta
 
 from tests.core.messages import NOON
+from tickwork.core.answers.queue import LabeledCounts
 from tickwork.core.model import Counts
 from tickwork.core.queue.stats import CounterName, MinuteCount, QueueStats, TypeCount
-from tickwork.ops.queues import LabeledCounts, by_kind, by_minute
+from tickwork.ops.queues import by_kind, by_minute
 
 STATS = QueueStats(
     counts=Counts(),

@@ -53,12 +53,12 @@ async def test_queues_are_listed_paused_and_purged(app: Tickwork, database: str 
         assert [listed_queue.name for listed_queue in await app.queues.list()] == ["emails"]
         await app.queues.pause("emails")
         queue = await app.queues.get("emails")
-        assert (queue.paused, queue.settings.max_retries) == (True, 7)
+        assert (queue.paused, queue.max_retries) == (True, 7)
         await app.queues.resume("emails")
         changed = await app.queues.update("emails", max_retries=9, push_to="shop")
-        assert (changed.settings.max_retries, changed.settings.push_to) == (9, "shop")
+        assert (changed.max_retries, changed.push_to) == (9, "shop")
         changed = await app.queues.update("emails", max_retries=7, push_to=None)
-        assert changed.settings == queue.settings
+        assert (changed.max_retries, changed.push_to) == (7, None)
         with pytest.raises(InvalidInput, match="max_retries: must be from 0 to 100"):
             await app.queues.update("emails", max_retries=101)
         assert (await app.queues.stats("emails")).counts.ready == 1

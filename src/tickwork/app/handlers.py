@@ -15,9 +15,9 @@ from typing import Any
 
 from tickwork.app.invocation import Noted
 from tickwork.core.fields import NAME_LENGTH_MAX, TEXT_LENGTH_MAX, Reader, text_faults, type_faults
-from tickwork.core.limits import check_not_hidden, check_queue
+from tickwork.core.limits import check_not_hidden
 from tickwork.core.model import QueueSettings
-from tickwork.core.queue.fields import SETTINGS
+from tickwork.core.queue.fields import SETTINGS, check_queue
 from tickwork.errors import FieldError, InvalidInput
 
 

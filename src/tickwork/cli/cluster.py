@@ -20,9 +20,9 @@ from tickwork.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from tickwork.client.answers import QueueView, Usage
     from tickwork.client.client import Client
     from tickwork.client.run_answers import ClusterView, Node
+    from tickwork.core.answers.queue import QueueView, Usage
     from tickwork.core.health import HealthReport
     from tickwork.ops.context import Context
     from tickwork.ops.late import Late, LateQueue, LateSchedule

@@ -20,7 +20,6 @@ from tickwork.core.answers.ids import Id, plain_id, with_prefixes
 from tickwork.core.delivery.endpoint import EndpointDelivery
 from tickwork.core.message.batch import Batch, BatchItem
 from tickwork.core.message.subscription import Subscription
-from tickwork.core.model import StoredQueue
 from tickwork.core.queue.stats import QueueStats
 from tickwork.core.schedule.firing import FiringRecord
 from tickwork.core.schedule.model import Calendar
@@ -32,12 +31,8 @@ from tickwork.ops.context import Context
 from tickwork.ops.dead_letters import DeadLetter, ReplaySummary
 from tickwork.ops.keys import CreatedKey
 from tickwork.ops.messages import StoredMessage
-from tickwork.ops.pull import is_pulled
 from tickwork.ops.queues import (
-    LabeledCounts,
-    QueueView,
-    Usage,
-    get_queue,
+    find_queue,
     queue_names,
     queue_view,
 )
@@ -96,7 +91,7 @@ class LocalVerbs:
         engine = engine_of(self._app)
         if isinstance(result, QueueStats):
             store, name = await engine.open(), args[0] if args else self._noun.name
-            return stats_answer(await get_queue(Context(store, engine.scope), name), result)
+            return queue_view(await find_queue(Context(store, engine.scope), name), result)
         if isinstance(result, dict):
             return tuple(run_answers.StorageEntry(name, value) for name, value in result.items())
         names = None
@@ -107,7 +102,6 @@ class LocalVerbs:
 
 
 _ANSWERS: dict[type[Any], type[Any]] = {
-    StoredQueue: answers.QueueAnswer,
     StoredMessage: answers.MessageAnswer,
     DeadLetter: answers.DeadLetterAnswer,
     ReplaySummary: answers.ReplaySummary,
@@ -122,9 +116,6 @@ _ANSWERS: dict[type[Any], type[Any]] = {
     Preview: answers.PreviewAnswer,
     Calendar: answers.CalendarAnswer,
     Subscription: answers.SubscriptionBody,
-    LabeledCounts: answers.LabeledCounts,
-    QueueView: answers.QueueView,
-    Usage: answers.Usage,
     MessageType: run_answers.MessageType,
     RunView: run_answers.RunView,
     Wait: run_answers.Wait,
@@ -152,17 +143,8 @@ def answer_of(value: Any, queues: Mapping[UUID, str] | None = None) -> Any:
     return msgspec.convert(msgspec.to_builtins(fields, enc_hook=plain_id), kind)
 
 
-def stats_answer(queue: StoredQueue, stats: QueueStats) -> answers.QueueView:
-    """The numbers of a queue."""
-    answer: answers.QueueView = answer_of(queue_view(queue, stats))
-    return answer
-
-
 def _special(value: Any, queues: Mapping[UUID, str]) -> dict[str, Any]:
     """Fields that are named or written otherwise in the answer."""
-    if isinstance(value, StoredQueue):
-        mode = "pull" if is_pulled(value) else "push"
-        return {"shared": value.tenant is None, "mode": mode}
     if isinstance(value, Why):
         return {"firings": answer_of(value.firings, queues)}
     return {}

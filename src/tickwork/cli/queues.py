@@ -28,8 +28,9 @@ from tickwork.cli.values import given, json_value
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from tickwork.client.answers import LabeledCounts, MessageAnswer, QueueAnswer, QueueView
+    from tickwork.client.answers import MessageAnswer
     from tickwork.client.client import Client
+    from tickwork.core.answers.queue import LabeledCounts, QueueAnswer, QueueView
 
 queues = Group("Queues: list, stats, peek, send, create, update, pause, resume, purge, delete.")
 

@@ -17,9 +17,9 @@ from tickwork.cli.output import EXIT_BAD_USAGE, Report, fail
 from tickwork.errors import Forbidden
 
 if TYPE_CHECKING:
-    from tickwork.client.answers import QueueView
     from tickwork.client.client import Client
     from tickwork.client.run_answers import ClusterView
+    from tickwork.core.answers.queue import QueueView
 
 LOOK_SECONDS = 2.0
 """Seconds between two looks unless --every says otherwise."""

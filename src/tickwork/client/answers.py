@@ -9,10 +9,9 @@ from typing import Any, Generic, TypeVar
 from msgspec import Struct
 
 from tickwork.core.delivery.endpoint import Attempt, DeliveryStatus
-from tickwork.core.message.backoff import Backoff
 from tickwork.core.message.batch import BatchStatus, ItemStatus
 from tickwork.core.message.dead_letter import DeadGroup, Resolution
-from tickwork.core.model import ContentType, Counts
+from tickwork.core.model import ContentType
 from tickwork.core.schedule.firing import ChannelOutcome, FiringStatus
 
 T = TypeVar("T")
@@ -32,32 +31,6 @@ class Items(Struct, Generic[T], frozen=True):
 
 
 # Queues and messages
-
-
-class QueueAnswer(Struct, frozen=True, kw_only=True):
-    """A queue with its settings. `mode` is `pull` or `push`. `counts` is only in the answer for one
-    queue."""
-
-    name: str
-    mode: str
-    declared_by: str | None
-    shared: bool
-    paused: bool
-    max_batch_size: int
-    max_batch_timeout: float
-    max_retries: int
-    dead_letter_queue: str | None
-    retention_seconds: int
-    visibility_timeout_seconds: int
-    timeout_seconds: int
-    backoff: Backoff
-    tenant_claimed_max: int | None
-    rate_per_second: float | None
-    backlog_bytes_max: int | None
-    push_to: str | None
-    limit: str | None
-    counts: Counts | None = None
-    at_least: tuple[str, ...] = ()
 
 
 class Sent(Struct, frozen=True):
@@ -164,58 +137,11 @@ class Extended(Struct, frozen=True):
     visibility_timeout_ms: int
 
 
-class Purged(Struct, frozen=True):
-    """How many messages were deleted."""
-
-    purged: int
-
-
 class SubscriptionBody(Struct, frozen=True):
     """A queue that gets a copy of each message and event whose type matches."""
 
     types: str
     queue: str
-
-
-class LabeledCounts(Struct, frozen=True):
-    """Counters of a minute or of a kind of message; counters that are zero are left out."""
-
-    label: str
-    counts: dict[str, int]
-
-
-class QueueView(Struct, frozen=True):
-    """Numbers of a queue. `late` are the ready messages that have waited for more than a minute;
-    the counters are by minute (30 minutes), by kind of message (1 hour), and those of dead messages
-    by type (24 hours)."""
-
-    queue: str
-    tenant: str | None
-    counts: Counts
-    late: int
-    oldest_age_seconds: float | None
-    minutes: tuple[LabeledCounts, ...]
-    kinds: tuple[LabeledCounts, ...]
-    dead_types: dict[str, int]
-    at_least: tuple[str, ...] = ()
-
-
-class Statistics(Struct, frozen=True):
-    """Numbers of queues by name."""
-
-    queues: tuple[QueueView, ...]
-    next_cursor: str | None = None
-
-
-class Usage(Struct, frozen=True, kw_only=True):
-    """How much a tenant has: schedules that may still fire, queues, messages by state."""
-
-    tenant: str | None
-    schedules: int
-    queues: int
-    messages: Counts
-    at_least: tuple[str, ...] = ()
-    truncated: bool = False
 
 
 # Dead letters and batches

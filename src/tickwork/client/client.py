@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, Unpack
 
 from tickwork.client import batches, queues, runs
 from tickwork.client.access import Audit, Keys, Tenants
-from tickwork.client.answers import Items, QueueView, Statistics, Usage
+from tickwork.client.answers import Items
 from tickwork.client.call import (
     Async,
     Call,
@@ -46,6 +46,7 @@ from tickwork.client.run_answers import (
 )
 from tickwork.client.schedules import Calendars, Firings, Schedules
 from tickwork.core.answers.ids import Prefix
+from tickwork.core.answers.queue import QueueView, Statistics, Usage
 from tickwork.core.health import HealthReport
 from tickwork.core.options import SendOptions
 from tickwork.core.trace import Trace

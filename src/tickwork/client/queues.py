@@ -11,12 +11,8 @@ from tickwork.client.answers import (
     Extended,
     MessageAnswer,
     PullAnswer,
-    Purged,
-    QueueAnswer,
-    QueueView,
     Sent,
     SentBatch,
-    Statistics,
     SubscriptionBody,
 )
 from tickwork.client.call import (
@@ -35,8 +31,10 @@ from tickwork.client.call import (
     part,
     verb,
 )
+from tickwork.core.answers.queue import Purged, QueueAnswer, QueueView, Statistics
 from tickwork.core.message.body import Outgoing
-from tickwork.core.options import QueueOptions, SendOptions
+from tickwork.core.options import SendOptions
+from tickwork.core.options.queue import QueueOptions
 from tickwork.core.queue.named_limit import NamedLimit
 
 State = Literal["ready", "delayed", "claimed", "blocked"]

@@ -8,7 +8,6 @@ from types import NoneType
 from uuid import UUID
 
 from tickwork.core.fields import NAME_LENGTH_MAX, TEXT_LENGTH_MAX, shown, text_faults
-from tickwork.core.message.backoff import backoff_faults
 from tickwork.core.message.batch import BATCH_ITEMS_MAX, NewBatch
 from tickwork.core.message.dead_letter import DEAD_LETTERS_AT_ONCE_MAX, Pace, Selection
 from tickwork.core.message.subscription import pattern_faults
@@ -19,11 +18,10 @@ from tickwork.core.model import (
     Ending,
     Message,
     NewMessage,
-    QueueSettings,
     Scope,
     Settlement,
+    StoredQueue,
 )
-from tickwork.core.queue.rate_limit import RATE_MAX, RATE_MIN
 from tickwork.errors import FieldError, InvalidInput
 
 BODY_BYTES_MAX = 128_000
@@ -129,45 +127,16 @@ def check_batch(messages: Sequence[NewMessage]) -> None:
         raise InvalidInput(faults)
 
 
-def check_queue(name: str, settings: QueueSettings) -> None:
-    """Raises `InvalidInput` for a queue with an invalid name or settings."""
-    faults = [*text_faults("name", name, NAME_LENGTH_MAX)]
-    has_no_end = name.startswith((RUNS_QUEUE_PREFIX, ENTITIES_PREFIX))
-    retention_max = FOREVER_SECONDS if has_no_end else RETENTION_SECONDS_MAX
-    timeout_max = FOREVER_SECONDS if has_no_end else TIMEOUT_SECONDS_MAX
-    for field, value, low, high in (
-        ("max_batch_size", settings.max_batch_size, 1, 100),
-        ("max_batch_timeout", settings.max_batch_timeout, 0, 60),
-        ("max_retries", settings.max_retries, 0, 100),
-        ("retention_seconds", settings.retention_seconds, 60, retention_max),
-        ("visibility_timeout_seconds", settings.visibility_timeout_seconds, 0, LEASE_SECONDS_MAX),
-        ("timeout_seconds", settings.timeout_seconds, 1, timeout_max),
-    ):
-        if not low <= value <= high:
-            faults.append(FieldError(field, f"must be from {low} to {high}, not {value}"))
-    for field, limit, least, most in (
-        ("tenant_claimed_max", settings.tenant_claimed_max, 1, CLAIMED_MAX),
-        ("rate_per_second", settings.rate_per_second, RATE_MIN, RATE_MAX),
-        ("backlog_bytes_max", settings.backlog_bytes_max, BODY_BYTES_MAX, BACKLOG_BYTES_MAX),
-    ):
-        if limit is not None and not least <= limit <= most:
-            faults.append(FieldError(field, f"must be from {least:g} to {most:g}, not {limit:g}"))
-    faults += backoff_faults(settings.backoff, "backoff")
-    if settings.dead_letter_queue is not None:
-        faults += text_faults("dead_letter_queue", settings.dead_letter_queue, NAME_LENGTH_MAX)
-        faults += hidden_queue_faults("dead_letter_queue", settings.dead_letter_queue)
-        if settings.dead_letter_queue == name:
-            faults.append(FieldError("dead_letter_queue", "must be another queue"))
-    for field, named in (("push_to", settings.push_to), ("limit", settings.limit)):
-        if named is not None:
-            faults += text_faults(field, named, NAME_LENGTH_MAX)
-    if faults:
-        raise InvalidInput(faults)
-
-
 def is_hidden(queue: str) -> bool:
     """Whether only Tickwork itself uses a queue."""
     return queue in HIDDEN_QUEUES or queue.startswith((RUNS_QUEUE_PREFIX, ENTITIES_PREFIX))
+
+
+def is_pulled(queue: StoredQueue) -> bool:
+    """Whether consumers may pull from a queue: no app, endpoint or part of Tickwork consumes
+    it."""
+    is_consumed = queue.declared_by is not None or queue.settings.push_to is not None
+    return not is_consumed and not is_hidden(queue.name)
 
 
 def hidden_queue_faults(field: str, queue: str) -> list[FieldError]:

@@ -167,10 +167,8 @@ class Tenant(Struct, frozen=True, kw_only=True):
     owner_targets: tuple[str, ...] = ()
 
 
-class QueueSettings(
-    Struct, frozen=True, kw_only=True, rename={"max_batch_timeout": "max_batch_timeout_seconds"}
-):
-    """The settings of a queue.
+class QueueSettings(Struct, frozen=True, kw_only=True):
+    """The settings of a queue. `max_batch_timeout` is in seconds.
 
     `tenant_claimed_max` is the number of messages of one tenant that may be claimed at a time,
     `rate_per_second` the number of messages claimed per second, of all tenants together,

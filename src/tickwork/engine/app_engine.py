@@ -37,7 +37,7 @@ from tickwork.ops.audit import act_as
 from tickwork.ops.batches import BatchMaker
 from tickwork.ops.context import Context
 from tickwork.ops.outside import Box, Outside
-from tickwork.ops.queues import get_queue, with_nearest
+from tickwork.ops.queues import find_queue, with_nearest
 from tickwork.ops.send import RegistryComposer, send_batch
 from tickwork.ops.services import ServiceCaller
 from tickwork.ops.stores import LoopStores, Store
@@ -111,7 +111,7 @@ class AppEngine:
         )
         if queue is not None:
             try:
-                await get_queue(context, queue)
+                await find_queue(context, queue)
             except NotFound as error:
                 raise await with_nearest(context, error) from None
         return context

@@ -15,8 +15,10 @@ from msgspec import structs
 
 from tickwork.app.handlers import check_queue_name
 from tickwork.core.answers.ids import GivenId, Id
+from tickwork.core.answers.queue import QueueAnswer
 from tickwork.core.delivery.alert import AlertTarget, read_alert_target
 from tickwork.core.fields import choice_error, read_id, read_instant, shown
+from tickwork.core.limits import LIST_LIMIT_MAX
 from tickwork.core.message.batch import Batch, BatchItem, ItemStatus
 from tickwork.core.message.body import GivenContentType, known_content_type
 from tickwork.core.message.dead_letter import (
@@ -26,8 +28,8 @@ from tickwork.core.message.dead_letter import (
 )
 from tickwork.core.message.message_list import MessageSelection, ShownState
 from tickwork.core.message.subscription import Subscription
-from tickwork.core.model import ContentType, StoredQueue
-from tickwork.core.options import QueueOptions
+from tickwork.core.model import ContentType
+from tickwork.core.options.queue import QueueOptions
 from tickwork.core.queue.stats import QueueStats
 from tickwork.engine.app_engine import AppEngine
 from tickwork.errors import FieldError, InvalidInput, NotFound
@@ -45,15 +47,16 @@ class Queues:
     def __init__(self, engine: AppEngine) -> None:
         self._engine = engine
 
-    async def list(self) -> tuple[StoredQueue, ...]:
-        """All queues, by name."""
-        return await queues.list_queues_in_use(await self._engine.context())
+    async def list(self, *, limit: int = LIST_LIMIT_MAX) -> tuple[QueueAnswer, ...]:
+        """Queues, by name."""
+        return await queues.show_queues(await self._engine.context(), limit=limit)
 
-    async def get(self, name: str) -> StoredQueue:
-        """One queue with its settings. Raises `NotFound`."""
+    async def get(self, name: str) -> QueueAnswer:
+        """One queue with its settings and how many messages are in each state. Raises
+        `NotFound`."""
         return await queues.get_queue(await self._engine.context(name), name)
 
-    async def put(self, name: str, **settings: Unpack[QueueOptions]) -> StoredQueue:
+    async def put(self, name: str, **settings: Unpack[QueueOptions]) -> QueueAnswer:
         """Creates a queue for consumers that pull over HTTP, or replaces all its settings; a
         setting that is left out has its default. `app.queue` declares one with handlers."""
         check_queue_name("queue", name)
@@ -61,7 +64,7 @@ class Queues:
         stored, _ = await queues.put_queue(context, name, {**settings})
         return stored
 
-    async def update(self, name: str, **changes: Unpack[QueueOptions]) -> StoredQueue:
+    async def update(self, name: str, **changes: Unpack[QueueOptions]) -> QueueAnswer:
         """Changes settings of a queue, those of `app.queue`; None means the default again. Workers
         that run keep the old ones until they start again, except for queues that push. Settings
         given to `app.queue` are stored again when the app starts."""

@@ -23,8 +23,9 @@ from tickwork.core.imports import (
     identity_of,
     schedule_body,
 )
-from tickwork.core.limits import LIST_LIMIT_MAX, check_queue
+from tickwork.core.limits import LIST_LIMIT_MAX
 from tickwork.core.model import QueueSettings
+from tickwork.core.queue.fields import check_queue
 from tickwork.core.schedule.model import SCHEDULES_AT_ONCE_MAX, Schedule, ScheduleSelection
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.ops.context import Context

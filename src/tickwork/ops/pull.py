@@ -24,7 +24,7 @@ from zlib import crc32
 from msgspec import Struct
 
 from tickwork.core.fields import shown
-from tickwork.core.limits import BATCH_MESSAGES_MAX, CLAIM_NUMBER_MAX, is_hidden
+from tickwork.core.limits import BATCH_MESSAGES_MAX, CLAIM_NUMBER_MAX
 from tickwork.core.message import decide
 from tickwork.core.message.outcome import Outcome, RetryRequested, Succeeded
 from tickwork.core.model import (
@@ -39,7 +39,7 @@ from tickwork.core.model import (
 )
 from tickwork.errors import ClaimLost, Conflict, FieldError, InvalidInput, NotFound
 from tickwork.ops.context import Context
-from tickwork.ops.queues import get_queue
+from tickwork.ops.queues import find_queue
 from tickwork.store.contract import Store, Watch
 
 PULLED_MAX = BATCH_MESSAGES_MAX
@@ -244,15 +244,8 @@ def read_lease(field: str, given: object, scope: Scope) -> Lease:
     return Lease(given, mark, claim, bool(flags & _IS_SLOT))
 
 
-def is_pulled(queue: StoredQueue) -> bool:
-    """Whether consumers may pull from a queue: no app, endpoint or part of Tickwork consumes
-    it."""
-    is_consumed = queue.declared_by is not None or queue.settings.push_to is not None
-    return not is_consumed and not is_hidden(queue.name)
-
-
 async def _pulled_queue(context: Context, queue: str) -> StoredQueue:
-    stored = await get_queue(context, queue)
+    stored = await find_queue(context, queue)
     if stored.settings.push_to is not None:
         raise Conflict(
             f"queue {queue} is pushed to the endpoint {stored.settings.push_to}; remove push_to to "

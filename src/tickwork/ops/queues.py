@@ -13,6 +13,7 @@ from msgspec import Struct, structs
 from tickwork.app.declarations import Registry
 from tickwork.app.handlers import check_own_queue, queue_settings
 from tickwork.app.invocation import current_handling
+from tickwork.core.answers.queue import LabeledCounts, QueueAnswer, QueueView, Usage
 from tickwork.core.limits import is_hidden
 from tickwork.core.model import (
     SYSTEM,
@@ -23,7 +24,7 @@ from tickwork.core.model import (
     StoredQueue,
 )
 from tickwork.core.near_names import nearest
-from tickwork.core.queue.stats import CounterName, QueueStats
+from tickwork.core.queue.stats import QueueStats
 from tickwork.errors import Conflict, FieldError, InvalidInput, NotFound, PreconditionFailed
 from tickwork.ops.audit import recorded
 from tickwork.ops.context import Context
@@ -55,6 +56,11 @@ async def list_queues_in_use(
 ) -> tuple[StoredQueue, ...]:
     """As `list_queues`, with the hidden queues that have messages or open dead letters."""
     return await _list(context, limit, after, with_hidden=True)
+
+
+async def show_queues(context: Context, *, limit: int) -> tuple[QueueAnswer, ...]:
+    """As `list_queues_in_use`, as users see them."""
+    return tuple(map(QueueAnswer.of, await list_queues_in_use(context, limit=limit)))
 
 
 async def _list(
@@ -98,9 +104,18 @@ async def with_nearest(context: Context, error: NotFound) -> NotFound:
     return error if near is None else NotFound("queue", name, f"did you mean {near!r}?")
 
 
-async def get_queue(context: Context, name: str) -> StoredQueue:
-    """Returns one queue; raises `NotFound` if the scope has none of that name."""
+async def find_queue(context: Context, name: str) -> StoredQueue:
+    """Returns a stored queue; raises `NotFound` if the scope has none of that name."""
     return await context.store.queues.get(context.scope, name)
+
+
+async def get_queue(context: Context, name: str, *, is_counted: bool = True) -> QueueAnswer:
+    """Returns one queue with how many messages are in each state, unless they are not to be
+    counted; raises `NotFound` if the scope has none of that name."""
+    stored = await find_queue(context, name)
+    if not is_counted:
+        return QueueAnswer.of(stored)
+    return QueueAnswer.of(stored, *await count_messages(context, name))
 
 
 def check_visible(name: str) -> None:
@@ -111,7 +126,7 @@ def check_visible(name: str) -> None:
 
 async def check_readable(context: Context, name: str) -> None:
     """Raises `NotFound` for a hidden queue that is not listed, because nothing is in it."""
-    if is_hidden(name) and not await _in_use(context, [await get_queue(context, name)]):
+    if is_hidden(name) and not await _in_use(context, [await find_queue(context, name)]):
         raise NotFound("queue", name)
 
 
@@ -121,7 +136,7 @@ async def put_queue(
     fields: Mapping[str, object],
     *,
     check: CheckQueue | None = None,
-) -> tuple[StoredQueue, bool]:
+) -> tuple[QueueAnswer, bool]:
     """Creates a queue or replaces its settings; returns it, and whether it is new.
 
     `check` may refuse the stored queue, such as for an old `If-Match`. Raises `Conflict` for a
@@ -146,7 +161,7 @@ async def put_queue(
     if known is not None and known.tenant != context.scope.tenant:
         known = None  # A shared queue: the tenant's own one takes precedence.
     stored = await _put(context, name, settings, before=known, check=refuse)
-    return stored, known is None
+    return QueueAnswer.of(stored), known is None
 
 
 async def _put(
@@ -232,7 +247,7 @@ async def update_queue(
     changes: Mapping[str, object],
     *,
     check: CheckQueue | None = None,
-) -> StoredQueue:
+) -> QueueAnswer:
     """Changes the given settings of a queue; None means the default again. An app that declares
     settings for it sets them again when it starts. `check` as for `put_queue`.
 
@@ -250,7 +265,8 @@ async def update_queue(
         settings, same = queue_settings(name, given), _unchanged(known, check)
         app = known.declared_by
         with suppress(PreconditionFailed):
-            return await _put(context, name, settings, before=known, declared_by=app, check=same)
+            changed = await _put(context, name, settings, before=known, declared_by=app, check=same)
+            return QueueAnswer.of(changed)
     raise Conflict(f"others change queue {name} all the time; try again")
 
 
@@ -389,16 +405,9 @@ async def queue_depths(store: Store) -> tuple[QueueDepth, ...]:
     return tuple(found.values())
 
 
-class LabeledCounts(Struct, frozen=True):
-    """Counters of a minute or of a kind of message; counters that are zero are left out."""
-
-    label: str
-    counts: Mapping[CounterName, int]
-
-
 def by_minute(stats: QueueStats) -> tuple[LabeledCounts, ...]:
     """Returns the counters of the recent minutes that have any, oldest first."""
-    found: dict[datetime, dict[CounterName, int]] = {}
+    found: dict[datetime, dict[str, int]] = {}
     for minute in stats.minutes:
         counts = found.setdefault(minute.minute, {})
         counts[minute.counter] = counts.get(minute.counter, 0) + minute.messages
@@ -409,7 +418,7 @@ def by_minute(stats: QueueStats) -> tuple[LabeledCounts, ...]:
 
 def by_kind(stats: QueueStats) -> tuple[LabeledCounts, ...]:
     """Returns the counters of the last hour by message type and source."""
-    found: dict[str, dict[CounterName, int]] = {}
+    found: dict[str, dict[str, int]] = {}
     for kind in stats.kinds:
         label = f"{kind.type or '(no type)'} from {kind.source or '(no source)'}"
         counts = found.setdefault(label, {})
@@ -420,23 +429,6 @@ def by_kind(stats: QueueStats) -> tuple[LabeledCounts, ...]:
 def dead_types(stats: QueueStats) -> Mapping[str, int]:
     """Returns how many messages of each type died in the last 24 hours."""
     return {kind.type or "(no type)": kind.messages for kind in stats.dead}
-
-
-class QueueView(Struct, frozen=True):
-    """A queue in the overview. `late` are the ready messages that have waited for more than a
-    minute; the counters are by minute (30 minutes), by kind of message (1 hour), and those of dead
-    messages by type (24 hours). `at_least` names the states of which there may be more messages:
-    their count stopped at a bound."""
-
-    queue: str
-    tenant: str | None
-    counts: Counts
-    late: int
-    oldest_age_seconds: float | None
-    minutes: tuple[LabeledCounts, ...]
-    kinds: tuple[LabeledCounts, ...]
-    dead_types: Mapping[str, int]
-    at_least: tuple[str, ...] = ()
 
 
 def queue_view(
@@ -468,7 +460,7 @@ async def overview(
     them."""
     if queue is not None:
         await check_readable(context, queue)
-        return await _views(context, [await get_queue(context, queue)], COUNTED_MAX)
+        return await _views(context, [await find_queue(context, queue)], COUNTED_MAX)
     wanted = await list_queues_in_use(context, limit=limit, after=after)
     return await _views(context, wanted, _counted_per_queue(len(wanted)))
 
@@ -481,20 +473,6 @@ async def _views(
         queue_view(queue, stats, at_least=stopped_counts(stats.counts, at_most))
         for queue, stats in zip(queues, found, strict=True)
     )
-
-
-class Usage(Struct, frozen=True, kw_only=True):
-    """How many schedules of a tenant may still fire, how many queues it has of its own, and its
-    messages in each state. `at_least` names the states of which there may be more messages: a count
-    stopped at a bound. `truncated`: it sees more than `QUEUES_MAX` queues, and messages are counted
-    in the first of them."""
-
-    tenant: str | None
-    schedules: int
-    queues: int
-    messages: Counts
-    at_least: tuple[str, ...] = ()
-    truncated: bool = False
 
 
 async def tenant_usage(context: Context) -> Usage:

@@ -37,6 +37,7 @@ from tickwork.core.delivery.target import (
 )
 from tickwork.core.entity.call import check_key, check_type_name, entity_id, queue_of
 from tickwork.core.fields import shown, text_faults
+from tickwork.core.limits import is_pulled
 from tickwork.core.message.message_list import MessageSelection
 from tickwork.core.model import SYSTEM, IdKind, Message, QueueSettings, Scope, State, StoredQueue
 from tickwork.core.schedule.slot_outcome import settings_for
@@ -50,7 +51,6 @@ from tickwork.ops.message_facts import MessageFacts, Unread, first_words
 from tickwork.ops.messages import get_message
 from tickwork.ops.obstacles import WORKER_ROLE, obstacles
 from tickwork.ops.outside import Box, GetBox
-from tickwork.ops.pull import is_pulled
 from tickwork.ops.queue_estimate import estimate_wait
 from tickwork.ops.run_wait import RunFacts, nodes_with, run_wait
 from tickwork.ops.schedules.lookup import get_schedule

@@ -16,6 +16,7 @@ from tickwork.api.pages import Cursor, page_of, read_cursor
 from tickwork.api.problems import described
 from tickwork.api.schedule_access import NamedTenant, named_scope
 from tickwork.core.access import Caller, Permission
+from tickwork.core.answers.queue import Statistics, Usage
 from tickwork.core.health import HealthReport
 from tickwork.core.model import QueuePosition
 from tickwork.core.schedule.forecast import (
@@ -38,8 +39,6 @@ from tickwork.ops.forecast import forecast as count_firings
 from tickwork.ops.health import look_at_health
 from tickwork.ops.queues import (
     QUEUES_MAX,
-    QueueView,
-    Usage,
     overview,
     tenant_usage,
 )
@@ -74,15 +73,6 @@ class Types(Struct, frozen=True):
     truncated: Annotated[
         bool, Meta(description="There are more than 100 queues; types of the others are missing.")
     ] = False
-
-
-class Statistics(Struct, frozen=True):
-    """Statistics of queues by name."""
-
-    queues: tuple[QueueView, ...]
-    next_cursor: Annotated[
-        str | None, Meta(description="Pass it as `cursor` for the next page; null on the last one.")
-    ] = None
 
 
 @get(

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated, Any
 
-import msgspec
 from litestar import Response
 from litestar.di import NamedDependency
 from litestar.openapi.spec import Example
 from litestar.params import Body, FromPath, QueryParameter
-from msgspec import UNSET, Meta, Struct, UnsetType
 
 from tickwork.api.operation import operation
 from tickwork.api.pages import PAGE_LIMIT, Cursor, Limit, Page, page_of, read_cursor
@@ -23,9 +21,10 @@ from tickwork.api.versions import (
     with_etag,
 )
 from tickwork.core.access import Permission
-from tickwork.core.message.backoff import Backoff
-from tickwork.core.model import Counts, QueuePosition, StoredQueue
-from tickwork.ops import pull, queues
+from tickwork.core.answers.queue import Purged, QueueAnswer
+from tickwork.core.model import QueuePosition, QueueSettings, StoredQueue
+from tickwork.core.options.queue import QueueOptions
+from tickwork.ops import queues
 from tickwork.ops.context import Context
 
 _EXAMPLES = [
@@ -38,101 +37,16 @@ _EXAMPLES = [
 _CHANGE = [Example(summary="More retries", value={"max_retries": 5})]
 
 
-class QueueRequest(Struct, frozen=True, kw_only=True):
-    """Settings of a queue; a setting that is left out has its default."""
-
-    max_batch_size: Annotated[int, Meta(ge=1, le=100)] = 10
-    max_batch_timeout: Annotated[float, Meta(ge=0, le=60, description="Seconds.")] = 5.0
-    max_retries: Annotated[int, Meta(ge=0, le=100)] = 3
-    dead_letter_queue: Annotated[
-        str | None, Meta(description="Another queue, which also gets dead messages.")
-    ] = None
-    retention_seconds: Annotated[int, Meta(ge=60, le=1_209_600)] = 345_600
-    visibility_timeout_seconds: Annotated[
-        int, Meta(ge=0, le=43_200, description="How long a pulled message is leased.")
-    ] = 30
-    timeout_seconds: Annotated[int, Meta(ge=1, le=86_400)] = 900
-    backoff: Annotated[
-        dict[str, Any] | None, Meta(description='Such as {"kind": "fixed", "seconds": 60}.')
-    ] = None
-    tenant_claimed_max: int | None = None
-    rate_per_second: float | None = None
-    backlog_bytes_max: int | None = None
-    push_to: Annotated[
-        str | None, Meta(description="Name of an endpoint that consumes the queue.")
-    ] = None
-    limit: Annotated[
-        str | None, Meta(description="Name of a limit that it shares with others.")
-    ] = None
-
-
-AtLeast = Annotated[
-    tuple[str, ...],
-    Meta(description="States of which there may be more messages: counting stops at 50,000."),
-]
-
-
-class QueueAnswer(Struct, frozen=True, kw_only=True):
-    """A queue. `mode` says who processes its messages: consumers that `pull`, or the endpoint
-    `push_to` or the handlers of the app `declared_by` (`push`). Numbers of messages
-    are only in the answer for one queue."""
-
-    name: str
-    mode: Annotated[str, Meta(description="pull or push")]
-    declared_by: str | None
-    shared: Annotated[bool, Meta(description="Whether all tenants use it.")]
-    paused: bool
-    max_batch_size: int
-    max_batch_timeout: float
-    max_retries: int
-    dead_letter_queue: str | None
-    retention_seconds: int
-    visibility_timeout_seconds: int
-    timeout_seconds: int
-    backoff: Backoff
-    tenant_claimed_max: int | None
-    rate_per_second: float | None
-    backlog_bytes_max: int | None
-    push_to: str | None
-    limit: str | None
-    counts: Counts | UnsetType = UNSET
-    at_least: AtLeast = ()
-
-    @classmethod
-    def of(
-        cls,
-        queue: StoredQueue,
-        counts: Counts | UnsetType = UNSET,
-        at_least: tuple[str, ...] = (),
-    ) -> QueueAnswer:
-        """The answer for a stored queue."""
-        fields = queue.settings.__struct_fields__
-        settings = {
-            name: getattr(queue.settings, name) for name in fields if name in cls.__struct_fields__
-        }
-        return cls(
-            name=queue.name,
-            mode="pull" if pull.is_pulled(queue) else "push",
-            declared_by=queue.declared_by,
-            shared=queue.tenant is None,
-            paused=queue.paused,
-            counts=counts,
-            at_least=at_least,
-            **settings,
-        )
-
-
-class Purged(Struct, frozen=True):
-    """How many messages were deleted."""
-
-    purged: int
-
-
 def _matching(if_match: str | None, name: str) -> Callable[[StoredQueue | None], None] | None:
     """A check that the queue is the version that the caller has read."""
     if if_match is None:
         return None
-    return lambda known: check_match(if_match, "" if known is None else _etag(known), "queue", name)
+
+    def check(known: StoredQueue | None) -> None:
+        etag = "" if known is None else _etag(QueueAnswer.of(known))
+        check_match(if_match, etag, "queue", name)
+
+    return check
 
 
 def _fitting(
@@ -144,13 +58,19 @@ def _fitting(
     def check(known: StoredQueue | None) -> None:
         if matches is not None:
             matches(known)
-        check_none_match(if_none_match, None if known is None else _etag(known), "queue", name)
+        etag = None if known is None else _etag(QueueAnswer.of(known))
+        check_none_match(if_none_match, etag, "queue", name)
 
     return check
 
 
-def _etag(queue: StoredQueue) -> str:
-    return etag_of(queue.id, msgspec.to_builtins(queue.settings), queue.paused)
+def _etag(queue: QueueAnswer) -> str:
+    settings = [getattr(queue, name) for name in QueueSettings.__struct_fields__]
+    return etag_of(queue.name, queue.shared, settings, queue.paused)
+
+
+def _shown(queue: QueueAnswer, status_code: int = 200) -> Response[QueueAnswer]:
+    return with_etag(queue, _etag(queue), status_code)
 
 
 @operation("GET", "/v1/queues", needs=Permission.READ, tag="queues", summary="List queues")
@@ -176,11 +96,7 @@ async def get_queue(
 ) -> Response[QueueAnswer]:
     """Returns one queue with its settings and how many messages are in each state."""
     await queues.check_readable(context, queue)
-    stored = await queues.get_queue(context, queue)
-    answer = QueueAnswer.of(stored)
-    if counts:
-        answer = QueueAnswer.of(stored, *await queues.count_messages(context, queue))
-    return with_etag(answer, _etag(stored))
+    return _shown(await queues.get_queue(context, queue, is_counted=counts))
 
 
 @operation(
@@ -189,7 +105,7 @@ async def get_queue(
     needs=Permission.MANAGE,
     tag="queues",
     summary="Create or change a queue",
-    body=QueueRequest,
+    body=QueueOptions,
     problems=(409, 412),
     created=QueueAnswer,
 )
@@ -207,7 +123,7 @@ async def put_queue(
 
     check = _fitting(if_match, if_none_match, queue)
     stored, is_new = await queues.put_queue(context, queue, data, check=check)
-    return with_etag(QueueAnswer.of(stored), _etag(stored), 201 if is_new else 200)
+    return _shown(stored, 201 if is_new else 200)
 
 
 @operation(
@@ -216,7 +132,7 @@ async def put_queue(
     needs=Permission.MANAGE,
     tag="queues",
     summary="Change settings of a queue",
-    body=QueueRequest,
+    body=QueueOptions,
     problems=(409, 412),
 )
 async def update_queue(
@@ -231,8 +147,7 @@ async def update_queue(
     """
     queues.check_visible(queue)
     check = _matching(if_match, queue)
-    stored = await queues.update_queue(context, queue, data, check=check)
-    return with_etag(QueueAnswer.of(stored), _etag(stored))
+    return _shown(await queues.update_queue(context, queue, data, check=check))
 
 
 @operation(
@@ -266,7 +181,7 @@ async def pause_queue(
     """Hands out no more messages. Sends still work; what is claimed goes on."""
     queues.check_visible(queue)
     await queues.pause_queue(context, queue)
-    return await _shown(context, queue)
+    return _shown(await queues.get_queue(context, queue, is_counted=False))
 
 
 @operation(
@@ -283,7 +198,7 @@ async def resume_queue(
     """Hands out messages again."""
     queues.check_visible(queue)
     await queues.resume_queue(context, queue)
-    return await _shown(context, queue)
+    return _shown(await queues.get_queue(context, queue, is_counted=False))
 
 
 @operation(
@@ -297,11 +212,6 @@ async def purge_queue(queue: FromPath[str], context: NamedDependency[Context]) -
     """Deletes every message that is not claimed. Items of batches count as failed."""
     queues.check_visible(queue)
     return Purged(await queues.purge_queue(context, queue))
-
-
-async def _shown(context: Context, queue: str) -> Response[QueueAnswer]:
-    stored = await queues.get_queue(context, queue)
-    return with_etag(QueueAnswer.of(stored), _etag(stored))
 
 
 QUEUE_ROUTES = (

@@ -58,24 +58,6 @@ class SendOptions(TypedDict, total=False):
     content_type: GivenContentType
 
 
-class QueueOptions(TypedDict, total=False):
-    """Settings of a queue: `app.queue`. `max_batch_timeout` is in seconds."""
-
-    max_batch_size: int
-    max_batch_timeout: float
-    max_retries: int
-    dead_letter_queue: str | None
-    retention_seconds: int
-    visibility_timeout_seconds: int
-    timeout_seconds: int
-    backoff: Backoff
-    tenant_claimed_max: int | None
-    rate_per_second: float | None
-    backlog_bytes_max: int | None
-    push_to: str | None
-    limit: str | None
-
-
 class BatchOptions(TypedDict, total=False):
     """How a handler of batches runs: `app.consumer`."""
 

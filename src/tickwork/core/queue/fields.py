@@ -1,4 +1,4 @@
-"""Reads the settings of a queue as an app or a topology file gives them."""
+"""Reads and checks the settings of a queue as an app or a topology file gives them."""
 
 from __future__ import annotations
 
@@ -6,9 +6,18 @@ from typing import Any
 
 from msgspec import structs
 
-from tickwork.core.fields import FieldReader, reader_of
-from tickwork.core.message.backoff import Backoff, read_backoff
+from tickwork.core.fields import NAME_LENGTH_MAX, FieldReader, reader_of, text_faults
+from tickwork.core.limits import (
+    ENTITIES_PREFIX,
+    FOREVER_SECONDS,
+    RUNS_QUEUE_PREFIX,
+    hidden_queue_faults,
+)
+from tickwork.core.message.backoff import Backoff, backoff_faults, read_backoff
 from tickwork.core.model import QueueSettings
+from tickwork.core.options.declared import fields_of
+from tickwork.core.options.queue import QueueOptions
+from tickwork.errors import FieldError, InvalidInput
 
 _BACKOFF: dict[Any, FieldReader] = {Backoff: read_backoff}
 
@@ -16,3 +25,33 @@ SETTINGS: dict[str, FieldReader] = {
     field.name: reader_of(field.type, _BACKOFF) for field in structs.fields(QueueSettings)
 }
 """A reader for each field of `QueueSettings`, by its type."""
+
+_ENDLESS = ("retention_seconds", "timeout_seconds")
+"""Settings that have no limit in hidden queues of runs and entities."""
+
+
+def check_queue(name: str, settings: QueueSettings) -> None:
+    """Raises `InvalidInput` for a queue with an invalid name or settings."""
+    faults = [*text_faults("name", name, NAME_LENGTH_MAX)]
+    has_no_end = name.startswith((RUNS_QUEUE_PREFIX, ENTITIES_PREFIX))
+    for field, declared in fields_of(QueueOptions).items():
+        value = getattr(settings, field)
+        if value is None:
+            continue
+        if declared.between is not None:
+            low, high = declared.between.low, declared.between.high
+            if has_no_end and field in _ENDLESS:
+                high = FOREVER_SECONDS
+            if not low <= value <= high:
+                form = "g" if declared.takes_none else ""
+                fault = f"must be from {low:{form}} to {high:{form}}, not {value:{form}}"
+                faults.append(FieldError(field, fault))
+        if declared.length is not None:
+            faults += text_faults(field, value, declared.length.most)
+    faults += backoff_faults(settings.backoff, "backoff")
+    if settings.dead_letter_queue is not None:
+        faults += hidden_queue_faults("dead_letter_queue", settings.dead_letter_queue)
+        if settings.dead_letter_queue == name:
+            faults.append(FieldError("dead_letter_queue", "must be another queue"))
+    if faults:
+        raise InvalidInput(faults)

@@ -23,11 +23,11 @@ from typing import Any
 from msgspec import Struct
 
 from tickwork.core.fields import FieldReader, Reader, shown
-from tickwork.core.limits import check_queue, hidden_queue_faults
+from tickwork.core.limits import hidden_queue_faults
 from tickwork.core.message.subscription import pattern_faults
 from tickwork.core.model import QueueSettings
 from tickwork.core.near_names import nearest
-from tickwork.core.queue.fields import SETTINGS
+from tickwork.core.queue.fields import SETTINGS, check_queue
 from tickwork.core.topology.fields import Located, SectionEntry, Sections, alternatives, quoted
 from tickwork.errors import FieldError, InvalidInput
 

@@ -9,7 +9,7 @@ from uuid import UUID
 
 import msgspec
 
-from tickwork.core.limits import check_limit, check_queue, is_name
+from tickwork.core.limits import check_limit, is_name
 from tickwork.core.model import (
     BEFORE_QUEUES,
     QueuePosition,
@@ -17,6 +17,7 @@ from tickwork.core.model import (
     Scope,
     StoredQueue,
 )
+from tickwork.core.queue.fields import check_queue
 from tickwork.core.tenant_limits import QUEUES_MAX, check_room
 from tickwork.errors import Conflict, NotFound
 from tickwork.store.contract import CheckQueue
