@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from tickwork.app.invocation import Rows
     from tickwork.app.message import Message, MessageBatch, Permanent, Snooze
     from tickwork.client.client import Client, SyncClient
+    from tickwork.core.answers.cluster import Node
+    from tickwork.core.answers.dead_letter import ReplaySummary
     from tickwork.core.http.message import HttpRequest, HttpResponse
     from tickwork.core.message.backoff import Exponential, Fixed, Listed
     from tickwork.core.message.batch import Batch, BatchItem
@@ -48,8 +50,7 @@ if TYPE_CHECKING:
     from tickwork.facade.services import Service
     from tickwork.facade.workflows import RunHandle, Workflow
     from tickwork.ops.batches import BatchHandle
-    from tickwork.ops.cluster import Node
-    from tickwork.ops.dead_letters import DeadLetter, ReplaySummary
+    from tickwork.ops.dead_letters import DeadLetter
     from tickwork.ops.messages import StoredMessage
     from tickwork.ops.schedules.next_fires import UpcomingFire
     from tickwork.ops.schedules.public import Schedule
@@ -140,13 +141,13 @@ _MODULES = {
     "Listed": "tickwork.core.message.backoff",
     "Message": "tickwork.app.message",
     "MessageBatch": "tickwork.app.message",
-    "Node": "tickwork.ops.cluster",
+    "Node": "tickwork.core.answers.cluster",
     "Outgoing": "tickwork.core.message.body",
     "Permanent": "tickwork.app.message",
     "Preview": "tickwork.core.when",
     "Queue": "tickwork.facade.queue",
     "QueueStats": "tickwork.core.queue.stats",
-    "ReplaySummary": "tickwork.ops.dead_letters",
+    "ReplaySummary": "tickwork.core.answers.dead_letter",
     "Retries": "tickwork.core.workflow.retries",
     "Rows": "tickwork.app.invocation",
     "RuleFields": "tickwork.core.options",

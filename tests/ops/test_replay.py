@@ -21,12 +21,13 @@ from tests.conformance.acts import (
 )
 from tests.stores.clock import VirtualClock
 from tests.stores.home import KINDS
+from tickwork.core.answers.dead_letter import ReplaySummary, StopReason
 from tickwork.core.message.dead_letter import Pace, Resolution, Selection
 from tickwork.core.model import DEFAULT, SYSTEM, Counts, Message, QueueSettings
 from tickwork.errors import InvalidInput, NotFound
 from tickwork.ops import dead_letters
 from tickwork.ops.context import Context
-from tickwork.ops.dead_letters import ReplaySummary, StopReason, discard, replay
+from tickwork.ops.dead_letters import discard, replay
 from tickwork.store.contract import Store
 
 pytestmark = pytest.mark.parametrize("home", ["model", *KINDS], indirect=True)

@@ -12,12 +12,12 @@ import pytest
 from tickwork import Entity, Message, NotFound, Permanent, Step, Tickwork
 from tickwork.channel.secrets import SecretBox, new_key
 from tickwork.core.answers.ids import Prefix, public_id
+from tickwork.core.answers.wait import Wait
 from tickwork.core.model import DEFAULT, SYSTEM
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.facade.app import engine_of
 from tickwork.ops.context import Context
 from tickwork.ops.limits import put_limit
-from tickwork.ops.wait_answers import Wait
 from tickwork.ops.why import why_entity
 from tickwork.testing import harness
 from tickwork.testing.clock import START

@@ -21,7 +21,7 @@ from tickwork.cli.output import (
 
 if TYPE_CHECKING:
     from tickwork.client.client import Client
-    from tickwork.client.run_answers import ClusterView, Node
+    from tickwork.core.answers.cluster import ClusterView, Node
     from tickwork.core.answers.queue import QueueView, Usage
     from tickwork.core.health import HealthReport
     from tickwork.ops.context import Context

@@ -25,7 +25,7 @@ from tickwork.cli.values import choice, instant, json_value
 if TYPE_CHECKING:
     from tickwork.client.answers import DeliveryAnswer
     from tickwork.client.client import Client
-    from tickwork.client.run_answers import Wait
+    from tickwork.core.answers.wait import Wait
     from tickwork.core.delivery.endpoint import Attempt
 
 events = Group("Events: publish to queues and endpoints.")

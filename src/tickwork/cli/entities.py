@@ -13,7 +13,7 @@ from tickwork.cli.why import wait_lines
 
 if TYPE_CHECKING:
     from tickwork.client.client import Client
-    from tickwork.client.run_answers import Wait
+    from tickwork.core.answers.wait import Wait
 
 LISTED = 100
 

@@ -26,9 +26,8 @@ from tickwork.core.schedule.model import Calendar
 from tickwork.core.when import Preview
 from tickwork.facade.app import Tickwork, engine_of
 from tickwork.facade.queue import Queue
-from tickwork.ops.cluster import ClusterView, Node
 from tickwork.ops.context import Context
-from tickwork.ops.dead_letters import DeadLetter, ReplaySummary
+from tickwork.ops.dead_letters import DeadLetter
 from tickwork.ops.keys import CreatedKey
 from tickwork.ops.messages import StoredMessage
 from tickwork.ops.queues import (
@@ -40,9 +39,6 @@ from tickwork.ops.schedules.complete import CompletedFiring
 from tickwork.ops.schedules.next_fires import UpcomingFire
 from tickwork.ops.schedules.public import Schedule
 from tickwork.ops.schedules.why import Why
-from tickwork.ops.topology import MessageType
-from tickwork.ops.wait_answers import Wait
-from tickwork.ops.workflow_views import RunView
 
 if TYPE_CHECKING:
     from tickwork.client.client import Client
@@ -104,7 +100,6 @@ class LocalVerbs:
 _ANSWERS: dict[type[Any], type[Any]] = {
     StoredMessage: answers.MessageAnswer,
     DeadLetter: answers.DeadLetterAnswer,
-    ReplaySummary: answers.ReplaySummary,
     Batch: answers.BatchAnswer,
     BatchItem: answers.ItemAnswer,
     EndpointDelivery: answers.DeliveryAnswer,
@@ -116,12 +111,7 @@ _ANSWERS: dict[type[Any], type[Any]] = {
     Preview: answers.PreviewAnswer,
     Calendar: answers.CalendarAnswer,
     Subscription: answers.SubscriptionBody,
-    MessageType: run_answers.MessageType,
-    RunView: run_answers.RunView,
-    Wait: run_answers.Wait,
     CreatedKey: run_answers.CreatedKey,
-    Node: run_answers.Node,
-    ClusterView: run_answers.ClusterView,
 }
 """The answer for each value of an app."""
 

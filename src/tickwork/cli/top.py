@@ -18,7 +18,7 @@ from tickwork.errors import Forbidden
 
 if TYPE_CHECKING:
     from tickwork.client.client import Client
-    from tickwork.client.run_answers import ClusterView
+    from tickwork.core.answers.cluster import ClusterView
     from tickwork.core.answers.queue import QueueView
 
 LOOK_SECONDS = 2.0

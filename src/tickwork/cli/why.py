@@ -15,7 +15,7 @@ from tickwork.cli.values import instant
 if TYPE_CHECKING:
     from tickwork.client.answers import WhyAnswer
     from tickwork.client.client import Client
-    from tickwork.client.run_answers import Wait
+    from tickwork.core.answers.wait import Wait
     from tickwork.core.trace import Trace, TraceNode
 
 top = Group("What something waits for, and what belongs together.")

@@ -26,8 +26,8 @@ from tickwork.cli.values import json_value
 if TYPE_CHECKING:
     from tickwork.client.call import Async
     from tickwork.client.client import Client
-    from tickwork.client.run_answers import RestartPlan, RunView
     from tickwork.client.runs import Run
+    from tickwork.core.answers.run import RestartPlan, RunView
     from tickwork.ops.context import Context
     from tickwork.workflow.replay import ReplayedRun
 

@@ -187,15 +187,6 @@ class DeadGroups(Struct, frozen=True):
     groups: tuple[DeadGroup, ...]
 
 
-class ReplaySummary(Struct, frozen=True, kw_only=True):
-    """The result of a replay; `replayed` includes the canaries."""
-
-    replayed: int = 0
-    canaries: int = 0
-    canaries_failed: int = 0
-    stopped: str | None = None
-
-
 class Discarded(Struct, frozen=True):
     """How many dead letters were discarded."""
 

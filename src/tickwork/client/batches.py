@@ -11,14 +11,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from tickwork.client.answers import (
-    BatchAnswer,
-    DeadGroups,
-    DeadLetterAnswer,
-    Discarded,
-    ItemAnswer,
-    ReplaySummary,
-)
+from tickwork.client.answers import BatchAnswer, DeadGroups, DeadLetterAnswer, Discarded, ItemAnswer
 from tickwork.client.call import (
     Call,
     M,
@@ -38,6 +31,7 @@ from tickwork.client.call import (
 from tickwork.client.exchange import encoded
 from tickwork.client.queues import message_body
 from tickwork.clock import monotonic
+from tickwork.core.answers.dead_letter import ReplaySummary
 from tickwork.core.message.batch import BatchStatus, ItemStatus
 from tickwork.core.message.body import GivenContentType
 from tickwork.core.message.dead_letter import DeadGroup, MatchingDeadLetters

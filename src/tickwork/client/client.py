@@ -35,18 +35,13 @@ from tickwork.client.call import (
 from tickwork.client.deliveries import Deliveries, Endpoints, Events
 from tickwork.client.event_stream import EventLines, stream_call
 from tickwork.client.exchange import RETRY_SECONDS, TIMEOUT_SECONDS, Server, checked_url
-from tickwork.client.run_answers import (
-    ClusterView,
-    HealthAnswer,
-    MessageType,
-    Node,
-    Readiness,
-    StreamedEvent,
-    Wait,
-)
+from tickwork.client.run_answers import HealthAnswer, Readiness, StreamedEvent
 from tickwork.client.schedules import Calendars, Firings, Schedules
+from tickwork.core.answers.cluster import ClusterView, Node
 from tickwork.core.answers.ids import Prefix
+from tickwork.core.answers.message_type import MessageType
 from tickwork.core.answers.queue import QueueView, Statistics, Usage
+from tickwork.core.answers.wait import Wait
 from tickwork.core.health import HealthReport
 from tickwork.core.options import SendOptions
 from tickwork.core.trace import Trace

@@ -29,15 +29,10 @@ from tickwork.client.call import (
     runner_of,
     verb,
 )
-from tickwork.client.run_answers import (
-    AlarmBody,
-    CallAnswer,
-    RestartPlan,
-    RunView,
-    StorageEntry,
-    Wait,
-)
+from tickwork.client.run_answers import AlarmBody, CallAnswer, StorageEntry
 from tickwork.clock import monotonic
+from tickwork.core.answers.run import RestartPlan, RunView
+from tickwork.core.answers.wait import Wait
 from tickwork.core.entity.model import CountedType, EntityRecord
 from tickwork.core.workflow.model import STEPS_MAX
 from tickwork.errors import EntityBusy, FieldError, InvalidInput, RunFailed

@@ -9,6 +9,7 @@ from typing import Any, TypeVar, overload
 import msgspec
 
 from tickwork.core.answers.ids import Prefix, public_id
+from tickwork.core.answers.wait import Wait
 from tickwork.core.entity.call import (
     CALL_WAIT_SECONDS_MAX,
     check_idempotency_key,
@@ -27,7 +28,6 @@ from tickwork.errors import EntityBusy, FieldError, InvalidInput, NotFound
 from tickwork.ops import entities as ops
 from tickwork.ops import entity_edits
 from tickwork.ops.context import Context
-from tickwork.ops.wait_answers import Wait
 from tickwork.ops.why import what_keeps, why_entity
 
 E = TypeVar("E", bound=Entity)

@@ -14,6 +14,8 @@ from uuid import UUID
 from msgspec import structs
 
 from tickwork.app.handlers import check_queue_name
+from tickwork.core.answers.cluster import Node
+from tickwork.core.answers.dead_letter import ReplaySummary
 from tickwork.core.answers.ids import GivenId, Id
 from tickwork.core.answers.queue import QueueAnswer
 from tickwork.core.delivery.alert import AlertTarget, read_alert_target
@@ -35,9 +37,8 @@ from tickwork.engine.app_engine import AppEngine
 from tickwork.errors import FieldError, InvalidInput, NotFound
 from tickwork.facade.shown_ids import shows_ids
 from tickwork.ops import alerts, batches, cluster, dead_letters, messages, queues, subscriptions
-from tickwork.ops.cluster import Node
 from tickwork.ops.dead_letter_edits import edit_with_value
-from tickwork.ops.dead_letters import DeadLetter, ReplaySummary, show_dead_letter
+from tickwork.ops.dead_letters import DeadLetter, show_dead_letter
 from tickwork.ops.messages import StoredMessage
 
 

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from tickwork.core.answers.cluster import ClusterView
+from tickwork.core.answers.message_type import MessageType
 from tickwork.core.answers.queue import QueueView, Usage
+from tickwork.core.answers.wait import Wait
 from tickwork.core.health import HealthReport
 from tickwork.core.topology import Topology
 from tickwork.core.trace import Trace
 from tickwork.engine.app_engine import AppEngine
-from tickwork.ops.cluster import ClusterView, describe_cluster
+from tickwork.ops.cluster import describe_cluster
 from tickwork.ops.cluster import pause_all as pause_cluster
 from tickwork.ops.cluster import resume_all as resume_cluster
 from tickwork.ops.cluster import widen_windows as widen_cluster
 from tickwork.ops.health import look_at_health
 from tickwork.ops.queues import overview, tenant_usage
-from tickwork.ops.topology import MessageType, list_types, stored_topology
+from tickwork.ops.topology import list_types, stored_topology
 from tickwork.ops.trace import trace_anything
-from tickwork.ops.wait_answers import Wait
 from tickwork.ops.why import why_waits
 
 

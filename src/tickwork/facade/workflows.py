@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, Unpack, overload
 
 from tickwork.app.invocation import correlation_now, current_handling
 from tickwork.app.workflows import WorkflowDeclaration, payload_of
+from tickwork.core.answers.run import RestartPlan, RunView
 from tickwork.core.fields import shown
 from tickwork.core.model import ContentType
 from tickwork.core.options import Given, OnConflict, StartOptions
@@ -18,7 +19,7 @@ from tickwork.core.workflow.model import STEPS_MAX
 from tickwork.engine.app_engine import AppEngine
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.ops import workflows
-from tickwork.ops.workflow_views import RestartPlan, RunView, restart_plan
+from tickwork.ops.workflow_views import restart_plan
 from tickwork.ops.workflows import RunStart
 
 if TYPE_CHECKING:

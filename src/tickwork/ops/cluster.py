@@ -8,6 +8,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
+from tickwork.core.answers.cluster import ClusterView, Node
 from tickwork.core.limits import LIST_LIMIT_MAX
 from tickwork.core.model import DEFAULT, SYSTEM
 from tickwork.core.schedule.shards import check_shard_count
@@ -30,36 +31,6 @@ LED_SECONDS_MAX = 60.0
 
 LED_CHECK_SECONDS = 0.25
 """Seconds between two looks at the leaders."""
-
-
-class Node(Struct, frozen=True):
-    """A process with what it holds: the shards it leads, and the number of messages it has claimed.
-    `is_alive` is False once its lease has expired."""
-
-    id: str
-    name: str
-    roles: tuple[str, ...]
-    started_at: datetime
-    expires_at: datetime
-    is_alive: bool
-    shards: tuple[int, ...]
-    claims: int = 0
-    host: str = ""
-    pid: int | None = None
-
-
-class ClusterView(Struct, frozen=True):
-    """The nodes, and the shards without a leader; `now` is the database's time, and everything is
-    paused since `paused_at`. Every schedule that is not exact has a fire window of at least
-    `widened_seconds`."""
-
-    now: datetime
-    schema_version: int
-    epoch: int
-    nodes: tuple[Node, ...]
-    shards_without_leader: tuple[int, ...]
-    paused_at: datetime | None = None
-    widened_seconds: int = 0
 
 
 async def list_nodes(store: Store) -> tuple[Node, ...]:

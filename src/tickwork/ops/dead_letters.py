@@ -22,12 +22,12 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
-from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
 from msgspec import Struct, structs
 
+from tickwork.core.answers.dead_letter import ReplaySummary, StopReason
 from tickwork.core.answers.ids import Prefix, public_id
 from tickwork.core.limits import (
     DELAY_SECONDS_MAX,
@@ -78,14 +78,6 @@ Progress = Callable[[int, int], None]
 Sleep = Callable[[float], Awaitable[None]]
 
 
-class StopReason(StrEnum):
-    """Why a replay stopped early."""
-
-    CANARY_DIED = "canary_died"
-    CANARY_TIMEOUT = "canary_timeout"
-    BACKLOG_FULL = "backlog_full"
-
-
 class DeadLetter(StoredDeadLetter, frozen=True):
     """A message that will not be delivered again, with the reason. Its body is decoded, as that of
     a message is."""
@@ -105,15 +97,6 @@ class SelectedDeadLetters(Struct, frozen=True):
 
     which: Selection
     letters: int
-
-
-class ReplaySummary(Struct, frozen=True, kw_only=True):
-    """The result of a replay; `replayed` includes the canaries."""
-
-    replayed: int = 0
-    canaries: int = 0
-    canaries_failed: int = 0
-    stopped: StopReason | None = None
 
 
 async def list_dead_letters(

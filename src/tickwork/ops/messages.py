@@ -9,6 +9,7 @@ from uuid import UUID
 
 from msgspec import Struct, structs
 
+from tickwork.core.answers.cluster import Node
 from tickwork.core.answers.ids import Prefix, spellings
 from tickwork.core.message.body import body_in_json, decode_body
 from tickwork.core.message.dead_letter import Death, read_death
@@ -16,7 +17,7 @@ from tickwork.core.message.message_list import LOOKED_AT_MAX, MessagePosition, M
 from tickwork.core.model import SYSTEM, ContentType, Message, State
 from tickwork.errors import NotFound
 from tickwork.ops.audit import recorded
-from tickwork.ops.cluster import Node, list_nodes
+from tickwork.ops.cluster import list_nodes
 from tickwork.ops.context import Context
 from tickwork.store.contract import Store
 

@@ -9,6 +9,7 @@ from datetime import datetime
 from msgspec import Struct
 
 from tickwork.core.answers.ids import Prefix, public_id
+from tickwork.core.answers.wait import Wait
 from tickwork.core.model import Node, State
 from tickwork.core.near_names import nearest
 from tickwork.core.workflow.model import (
@@ -23,13 +24,7 @@ from tickwork.core.workflow.model import (
 )
 from tickwork.ops.message_facts import MessageFacts
 from tickwork.ops.schedules.why_answers import iso_second
-from tickwork.ops.wait_answers import (
-    Wait,
-    message_wait,
-    obstacles_text,
-    sentence,
-    short_error,
-)
+from tickwork.ops.wait_answers import message_wait, obstacles_text, sentence, short_error
 
 NODES_SHOWN_MAX = 5
 """Maximum number of nodes that an answer names."""

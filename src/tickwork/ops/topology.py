@@ -13,6 +13,7 @@ from typing import NamedTuple
 from msgspec import Struct, structs
 
 from tickwork.app.declarations import Registry
+from tickwork.core.answers.message_type import MessageType
 from tickwork.core.delivery.endpoint import ENDPOINTS_MAX
 from tickwork.core.message.subscription import Subscription, matches
 from tickwork.core.model import SYSTEM, QueueSettings, StoredQueue
@@ -240,20 +241,6 @@ def _subscription_pairs(topology: Topology, found: list[Subscription]) -> Iterat
 
 def _subscription_step(action: Action, shared: bool, types: str, queue: str) -> Step:
     return Step(action=action, kind=Kind.SUBSCRIPTION, name=types, queue=queue, shared=shared)
-
-
-class MessageType(Struct, frozen=True, kw_only=True):
-    """A type of messages, or a pattern such as `content.*` that somebody subscribes to.
-
-    `messages` are the numbers of the last hour by counter; none if nothing of the type was counted.
-    """
-
-    type: str
-    sources: tuple[str, ...]
-    queues: tuple[str, ...]
-    messages: dict[str, int]
-    subscribers: tuple[str, ...]
-    endpoints: tuple[str, ...]
 
 
 class _Seen:

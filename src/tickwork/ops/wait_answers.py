@@ -9,15 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from msgspec import Struct
-
 from tickwork.core.answers.ids import Prefix, public_id
+from tickwork.core.answers.wait import Wait
 from tickwork.core.delivery.endpoint import DeliveryStatus, Endpoint, EndpointDelivery
 from tickwork.core.limits import FOREVER_SECONDS, HIDDEN_QUEUES
 from tickwork.core.message.dead_letter import DeadLetter, Death, read_death
 from tickwork.core.message.error_summary import summary_line
 from tickwork.core.model import Message, QueueSettings, State
-from tickwork.core.queue.wait_estimate import WaitEstimate, estimate_words
+from tickwork.core.queue.wait_estimate import estimate_words
 from tickwork.ops.message_facts import (
     MessageFacts,
     Unread,
@@ -30,26 +29,6 @@ from tickwork.ops.schedules.why_answers import iso_second
 
 _ERROR_LENGTH_MAX = 200
 """Characters of an error in a sentence."""
-
-
-class Wait(Struct, frozen=True, kw_only=True):
-    """Why something waits: a code for programs, and sentences for people.
-
-    `answer` says what it waits for, `next` what happens then. It has waited since `since`, and goes
-    on at `until` at the latest; None if that is open. A waiting message has an `estimate` of when
-    it starts.
-    """
-
-    kind: str
-    id: str
-    code: str
-    answer: str
-    next: str
-    since: datetime | None = None
-    until: datetime | None = None
-    correlation_id: str | None = None
-    details: tuple[str, ...] = ()
-    estimate: WaitEstimate | None = None
 
 
 def message_wait(facts: MessageFacts) -> Wait:

@@ -14,6 +14,7 @@ from msgspec import Struct, structs
 
 from tickwork.clock import monotonic
 from tickwork.core.answers.ids import Prefix, public_id
+from tickwork.core.answers.run import RunView
 from tickwork.core.fields import (
     FAULTS_MAX,
     TEXT_LENGTH_MAX,
@@ -52,7 +53,7 @@ from tickwork.errors import Conflict, FieldError, InvalidInput, NotFound, RunFai
 from tickwork.ops.audit import recorded
 from tickwork.ops.context import Context
 from tickwork.ops.schedules.lookup import ensure_hidden_queue, has_queue
-from tickwork.ops.workflow_views import DIVERGED, RunView, is_stopping, summary, view
+from tickwork.ops.workflow_views import DIVERGED, is_stopping, summary, view
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 

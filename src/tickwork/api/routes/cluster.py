@@ -16,6 +16,8 @@ from tickwork.api.pages import Cursor, page_of, read_cursor
 from tickwork.api.problems import described
 from tickwork.api.schedule_access import NamedTenant, named_scope
 from tickwork.core.access import Caller, Permission
+from tickwork.core.answers.cluster import ClusterView
+from tickwork.core.answers.message_type import MessageType
 from tickwork.core.answers.queue import Statistics, Usage
 from tickwork.core.health import HealthReport
 from tickwork.core.model import QueuePosition
@@ -27,13 +29,7 @@ from tickwork.core.schedule.forecast import (
 )
 from tickwork.core.schedule.widen import WIDEN_SECONDS_MAX
 from tickwork.core.topology import Topology
-from tickwork.ops.cluster import (
-    ClusterView,
-    describe_cluster,
-    pause_all,
-    resume_all,
-    widen_windows,
-)
+from tickwork.ops.cluster import describe_cluster, pause_all, resume_all, widen_windows
 from tickwork.ops.context import Context
 from tickwork.ops.forecast import forecast as count_firings
 from tickwork.ops.health import look_at_health
@@ -42,7 +38,7 @@ from tickwork.ops.queues import (
     overview,
     tenant_usage,
 )
-from tickwork.ops.topology import MessageType, list_types, stored_topology
+from tickwork.ops.topology import list_types, stored_topology
 
 Hours = Annotated[
     int, QueryParameter(ge=1, le=FORECAST_HOURS_MAX, description="Hours to look ahead.")

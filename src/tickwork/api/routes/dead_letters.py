@@ -30,6 +30,7 @@ from tickwork.api.pages import (
 )
 from tickwork.api.query import body_reader, finished
 from tickwork.core.access import Permission
+from tickwork.core.answers.dead_letter import ReplaySummary
 from tickwork.core.answers.ids import Prefix, read_path_id
 from tickwork.core.fields import Reader, read_id, read_instant
 from tickwork.core.message.dead_letter import (
@@ -273,7 +274,7 @@ async def replay_dead_letters(
     queue: FromPath[str],
     data: Annotated[dict[str, Any], Body(examples=_REPLAY)],
     context: NamedDependency[Context],
-) -> dead_letters.ReplaySummary:
+) -> ReplaySummary:
     """Sends dead letters again, oldest first. With `canary` so many go first, and the rest only if
     they were handled in time: a consumer must be running."""
     reader = body_reader(data, *ReplayRequest.__struct_fields__)

@@ -10,12 +10,12 @@ from tickwork.api.operation import operation
 from tickwork.api.routes.workflows import named_workflow
 from tickwork.core.access import Permission
 from tickwork.core.answers.ids import Prefix, read_path_id
+from tickwork.core.answers.wait import Wait
 from tickwork.core.delivery.request import read_delivery_id
 from tickwork.core.trace import Trace
 from tickwork.ops import why
 from tickwork.ops.context import Context
 from tickwork.ops.trace import trace_anything
-from tickwork.ops.wait_answers import Wait
 
 
 class EntityWaits(Struct, frozen=True):

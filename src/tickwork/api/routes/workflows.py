@@ -28,11 +28,12 @@ from tickwork.api.pages import (
 )
 from tickwork.api.query import body_reader, finished, flag
 from tickwork.core.access import Caller, Permission
+from tickwork.core.answers.run import RunView
 from tickwork.core.workflow.control import Restart
 from tickwork.core.workflow.model import STEPS_MAX, Run
 from tickwork.ops import workflows
 from tickwork.ops.context import Context
-from tickwork.ops.workflow_views import RunView, restart_plan, summary
+from tickwork.ops.workflow_views import restart_plan, summary
 
 ANY_WORKFLOW = "-"
 
