@@ -89,7 +89,7 @@ def test_the_description_documents_the_preview(document: dict[str, Any]) -> None
 def test_the_description_documents_responses_and_problems(document: dict[str, Any]) -> None:
     responses = document["paths"]["/v1/schedules/preview"]["post"]["responses"]
     assert responses.keys() == {"200", "400", "401", "403", "413", "415", "422", "503"}
-    answer = document["components"]["schemas"]["PreviewAnswer"]["properties"]
+    answer = document["components"]["schemas"]["Preview"]["properties"]
     assert answer.keys() == {"fires", "description", "warnings"}
     for status in ("400", "401", "403", "413", "415", "422"):
         content = responses[status]["content"]["application/problem+json"]

@@ -6,7 +6,7 @@ are instances of their types.
 
 from __future__ import annotations
 
-from datetime import date, datetime
+from datetime import date
 from typing import Annotated, Literal
 
 from litestar.openapi.spec import OpenAPIType, Schema
@@ -14,7 +14,6 @@ from litestar.plugins import OpenAPISchemaPlugin
 from litestar.typing import FieldDefinition
 from msgspec import Meta, Struct
 
-from tickwork.core import when
 from tickwork.core.answers.ids import Id
 
 Hour = Annotated[int, Meta(ge=0, le=23)]
@@ -136,31 +135,6 @@ class PreviewRequest(RuleRequest, frozen=True, kw_only=True, rename={"start": "f
         str | None,
         Meta(description="Fires are strictly after this time; ISO 8601, default now."),
     ] = None
-
-
-class Fire(Struct, frozen=True):
-    """One upcoming slot."""
-
-    fire_at: Annotated[datetime, Meta(description="The slot in UTC.")]
-    local: Annotated[datetime, Meta(description="The slot in local time of the zone.")]
-    dst: Annotated[
-        when.ClockChange | None, Meta(description="How a clock change affects it, if one does.")
-    ]
-    note: Annotated[str | None, Meta(description="The effect of the clock change in words.")]
-
-
-class PreviewAnswer(Struct, frozen=True):
-    """The next fires, the rule in plain English, and warnings."""
-
-    fires: tuple[Fire, ...]
-    description: Annotated[str, Meta(examples=["At 09:00, Monday to Friday, Berlin time"])]
-    warnings: tuple[str, ...]
-
-    @classmethod
-    def of(cls, preview: when.Preview) -> PreviewAnswer:
-        """Returns the response for a preview."""
-        fires = tuple(Fire(fire.fire_at, fire.local, fire.dst, fire.note) for fire in preview.fires)
-        return cls(fires, preview.description, preview.warnings)
 
 
 class Health(Struct, frozen=True):

@@ -23,7 +23,6 @@ from tickwork.core.message.subscription import Subscription
 from tickwork.core.queue.stats import QueueStats
 from tickwork.core.schedule.firing import FiringRecord
 from tickwork.core.schedule.model import Calendar
-from tickwork.core.when import Preview
 from tickwork.facade.app import Tickwork, engine_of
 from tickwork.facade.queue import Queue
 from tickwork.ops.context import Context
@@ -108,7 +107,6 @@ _ANSWERS: dict[type[Any], type[Any]] = {
     CompletedFiring: answers.CompletedAnswer,
     UpcomingFire: answers.UpcomingAnswer,
     Why: answers.WhyAnswer,
-    Preview: answers.PreviewAnswer,
     Calendar: answers.CalendarAnswer,
     Subscription: answers.SubscriptionBody,
     CreatedKey: run_answers.CreatedKey,

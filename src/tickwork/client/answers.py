@@ -378,23 +378,6 @@ class WhyAnswer(Struct, frozen=True, kw_only=True):
     triggered: TriggeredRun | None = None
 
 
-class Fire(Struct, frozen=True):
-    """One slot of a preview, in UTC and in the local time of its zone."""
-
-    fire_at: datetime
-    local: datetime
-    dst: str | None
-    note: str | None
-
-
-class PreviewAnswer(Struct, frozen=True):
-    """The next fires, the rule in plain English, and warnings."""
-
-    fires: tuple[Fire, ...]
-    description: str
-    warnings: tuple[str, ...]
-
-
 class CalendarAnswer(Struct, frozen=True, kw_only=True):
     """A calendar: named days off."""
 

@@ -14,7 +14,6 @@ from tickwork.client.answers import (
     Fires,
     FiringAnswer,
     Items,
-    PreviewAnswer,
     ScheduleAnswer,
     UpcomingAnswer,
     WhyAnswer,
@@ -38,6 +37,7 @@ from tickwork.core.answers.ids import Prefix, public_id
 from tickwork.core.delivery.callback import TOKEN_HEADER, read_token
 from tickwork.core.options import RuleFields, ScheduleFields, SchedulePatch
 from tickwork.core.schedule.firing import FiringStatus
+from tickwork.core.when import Preview
 
 if TYPE_CHECKING:  # The rules of schedules take longer to import than the rest of the client.
     from tickwork.core.schedule.forecast import Forecast
@@ -182,14 +182,14 @@ class Schedules(Noun[M]):
         limit: int | None = None,
         since: datetime | str | None = None,
         **fields: Unpack[RuleFields],
-    ) -> Call[PreviewAnswer]:
+    ) -> Call[Preview]:
         """The next fires of a schedule that need not exist, strictly after `since` (default:
         now)."""
         body: dict[str, Any] = given(**fields, limit=limit)
         if since is not None:
             body["from"] = since
         path = at("v1", "schedules", "preview")
-        return Call("POST", path, answer(PreviewAnswer), body=body, repeat=Repeat.SAFE)
+        return Call("POST", path, answer(Preview), body=body, repeat=Repeat.SAFE)
 
     @verb
     def upcoming(

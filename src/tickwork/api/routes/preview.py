@@ -15,7 +15,7 @@ from litestar.params import Body
 from tickwork.api.access import SECURITY_SCHEME
 from tickwork.api.bodies import Documented
 from tickwork.api.problems import described
-from tickwork.api.schemas import Fire, PreviewAnswer, PreviewRequest
+from tickwork.api.schemas import PreviewRequest
 from tickwork.core import when
 from tickwork.core.access import Caller
 from tickwork.ops import preview_schedule
@@ -47,13 +47,13 @@ _BODIES = [
 _BODY = """Exactly one timing: cron_expr, interval_seconds, interval_minutes, daily_time,
 weekly_time, monthly_time, once_at, or rrule with start_at. All other fields are optional."""
 
-_GAP = Fire(
+_GAP = when.UpcomingSlot(
     fire_at=datetime.fromisoformat("2027-03-14T07:00:00+00:00"),
     local=datetime.fromisoformat("2027-03-14T03:00:00-04:00"),
     dst=when.ClockChange.GAP,
     note="on 2027-03-14 at 03:00 instead of 02:30",
 )
-_DAY_AFTER = Fire(
+_DAY_AFTER = when.UpcomingSlot(
     fire_at=datetime.fromisoformat("2027-03-15T06:30:00+00:00"),
     local=datetime.fromisoformat("2027-03-15T02:30:00-04:00"),
     dst=None,
@@ -62,11 +62,11 @@ _DAY_AFTER = Fire(
 _ANSWERS = [
     Example(
         summary="A clock change",
-        value=PreviewAnswer((_GAP, _DAY_AFTER), "At 02:30, every day, New York time", ()),
+        value=when.Preview((_GAP, _DAY_AFTER), "At 02:30, every day, New York time", ()),
     )
 ]
 _ANSWER = ResponseSpec(
-    PreviewAnswer, description="The next fires", generate_examples=False, examples=_ANSWERS
+    when.Preview, description="The next fires", generate_examples=False, examples=_ANSWERS
 )
 
 
@@ -85,7 +85,7 @@ async def preview(
     data: Annotated[dict[str, Any], Body(description=_BODY, examples=_BODIES)],
     context: NamedDependency[Context],
     caller: NamedDependency[Caller],
-) -> PreviewAnswer:
+) -> when.Preview:
     """Returns the next fires of a schedule that need not exist, strictly after `from`.
 
     Nothing is stored. Each fire that a clock change affects has a note.
@@ -94,7 +94,6 @@ async def preview(
     limits = await limits_of(context)
     limits = limits.for_owner(caller.owner)
     # In a thread: searching a rule that rarely fires must not block other requests.
-    answer = await asyncio.to_thread(
+    return await asyncio.to_thread(
         preview_schedule, data, now=context.now(), limits=limits, calendars=calendars
     )
-    return PreviewAnswer.of(answer)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from enum import StrEnum
 from itertools import islice, takewhile
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from tickwork.core.when.cron import compile_cron, uses_hash
 from tickwork.core.when.describe import describe
@@ -41,17 +42,19 @@ class ClockChange(StrEnum):
 class UpcomingSlot(Struct, frozen=True):
     """One upcoming slot: its instant, its local time, and the effect of a clock change."""
 
-    fire_at: datetime
-    local: datetime
-    dst: ClockChange | None = None
-    note: str | None = None
+    fire_at: Annotated[datetime, Meta(description="The slot in UTC.")]
+    local: Annotated[datetime, Meta(description="The slot in local time of the zone.")]
+    dst: Annotated[
+        ClockChange | None, Meta(description="How a clock change affects it, if one does.")
+    ]
+    note: Annotated[str | None, Meta(description="The effect of the clock change in words.")]
 
 
 class Preview(Struct, frozen=True):
     """Upcoming slots of a rule, its description and warnings."""
 
     fires: tuple[UpcomingSlot, ...]
-    description: str
+    description: Annotated[str, Meta(examples=["At 09:00, Monday to Friday, Berlin time"])]
     warnings: tuple[str, ...]
 
 
@@ -85,7 +88,7 @@ def _single(rule: Rule, slot: datetime, local: datetime, stretch: Stretch) -> Up
     """A clock change affects a single instant given in local time, but never elapsed time."""
     wall = rule.timing.wall if isinstance(rule.timing, Once) else None
     if wall is None or rule.timing.at != slot:  # type: ignore[union-attr]
-        return UpcomingSlot(slot, local)
+        return UpcomingSlot(slot, local, None, None)
     if local.replace(tzinfo=None) != wall:
         return UpcomingSlot(
             slot, local, ClockChange.GAP, f"on {_date_and_time(local)} instead of {wall:%H:%M}"
@@ -96,7 +99,7 @@ def _single(rule: Rule, slot: datetime, local: datetime, stretch: Stretch) -> Up
 def _with_overlap_note(slot: datetime, local: datetime, stretch: Stretch) -> UpcomingSlot:
     occurrence = _occurrence(seconds_of(slot), stretch)
     if occurrence is None:
-        return UpcomingSlot(slot, local)
+        return UpcomingSlot(slot, local, None, None)
     clock = f"{local:%H:%M} occurs twice on {local:%Y-%m-%d}"
     return UpcomingSlot(slot, local, ClockChange.OVERLAP, f"{clock}; this is the {occurrence} time")
 
