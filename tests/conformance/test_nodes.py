@@ -38,10 +38,10 @@ from tickwork.core.model import (
     REASON_WORKER_LOST,
     SYSTEM,
     Counts,
-    Node,
     Reaped,
     SettleResult,
     State,
+    StoredNode,
     Tenant,
 )
 from tickwork.errors import NodeExpired
@@ -54,7 +54,7 @@ async def test_a_node_is_stored_as_it_joined(store: Store, clock: VirtualClock) 
     joined = await store.nodes.join(
         SYSTEM, node_id, name="host-1", roles=["api", "worker"], ttl_seconds=15
     )
-    assert joined == Node(
+    assert joined == StoredNode(
         node_id,
         "host-1",
         ("api", "worker"),

@@ -22,11 +22,11 @@ from tickwork.core.model import (
     REASON_WORKER_LOST,
     Ending,
     Fate,
-    Node,
     QueueSettings,
     Reaped,
     Scope,
     State,
+    StoredNode,
 )
 from tickwork.core.queue.stats import CounterName
 from tickwork.core.schedule.slot_outcome import LEASE_RAN_OUT, dead_result, lease_expired_result
@@ -43,20 +43,20 @@ class MemoryNodes:
 
     async def join(
         self, scope: Scope, node_id: UUID, *, name: str, roles: Sequence[str], ttl_seconds: float
-    ) -> Node:
+    ) -> StoredNode:
         check_system(scope)
         check_node(name, roles)
         check_ttl(ttl_seconds)
         if node_id in self._tables.nodes:
             return await self.heartbeat(scope, node_id, ttl_seconds)
         now = self._now()
-        node = Node(node_id, name, tuple(roles), now, now + timedelta(seconds=ttl_seconds))
+        node = StoredNode(node_id, name, tuple(roles), now, now + timedelta(seconds=ttl_seconds))
         self._tables.nodes[node_id] = node
         return node
 
     async def heartbeat(
         self, scope: Scope, node_id: UUID, ttl_seconds: float, hold_seconds: float | None = None
-    ) -> Node:
+    ) -> StoredNode:
         del hold_seconds  # The model has no shards.
         check_system(scope)
         check_ttl(ttl_seconds)
@@ -77,7 +77,7 @@ class MemoryNodes:
         check_system(scope)
         return self._give_back(node_id, known)
 
-    async def list(self, scope: Scope) -> tuple[Node, ...]:
+    async def list(self, scope: Scope) -> tuple[StoredNode, ...]:
         check_system(scope)
         return tuple(sorted(self._tables.nodes.values(), key=lambda n: (n.started_at, n.id)))
 
@@ -125,7 +125,7 @@ class MemoryReaper:
             coming += [at for at in (row.lease_until if is_claimed else row.expires_at,) if at]
         return min((at for at in coming if at > self._now()), default=None)
 
-    def _end_node(self, node: Node) -> int:
+    def _end_node(self, node: StoredNode) -> int:
         del self._tables.nodes[node.id]
         released = 0
         for row in [*self._tables.messages.values()]:

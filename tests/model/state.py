@@ -15,7 +15,16 @@ from msgspec import Struct, structs
 from tickwork.core.message.batch import BatchItem
 from tickwork.core.message.dead_letter import DeadLetter
 from tickwork.core.message.subscription import Subscription
-from tickwork.core.model import DEFAULT, LEGAL, Message, Node, Scope, State, StoredQueue, Tenant
+from tickwork.core.model import (
+    DEFAULT,
+    LEGAL,
+    Message,
+    Scope,
+    State,
+    StoredNode,
+    StoredQueue,
+    Tenant,
+)
 from tickwork.core.queue.stats import CounterName
 from tickwork.core.schedule.firing import FiringRecord
 from tickwork.errors import NotFound
@@ -95,7 +104,7 @@ class Tables:
         self.batches: dict[Name, BatchRow] = {}
         self.items: dict[tuple[str, UUID, UUID], BatchItem] = {}
         self.firings: list[FiringRecord] = []
-        self.nodes: dict[UUID, Node] = {}
+        self.nodes: dict[UUID, StoredNode] = {}
         self.tallies: dict[tuple[datetime, Tally], int] = {}
         self.counted: Counter[Tally] = Counter()
         """Counters not stored yet, which a killed process loses."""

@@ -520,7 +520,7 @@ class Counts(Struct, frozen=True):
     dead: int = 0
 
 
-class Node(Struct, frozen=True):
+class StoredNode(Struct, frozen=True):
     """A running process. Its claims are valid until `expires_at`, which each heartbeat extends.
     `workflows` are the versions of workflows that it declares."""
 

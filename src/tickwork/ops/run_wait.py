@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from tickwork.core.answers.ids import Prefix, public_id
 from tickwork.core.answers.wait import Wait
-from tickwork.core.model import Node, State
+from tickwork.core.model import State, StoredNode
 from tickwork.core.near_names import nearest
 from tickwork.core.workflow.model import (
     Control,
@@ -36,7 +36,7 @@ class RunFacts(Struct, frozen=True, kw_only=True):
 
     page: RunPage
     message: MessageFacts | None
-    nodes: Sequence[Node] = ()
+    nodes: Sequence[StoredNode] = ()
 
     @property
     def is_due(self) -> bool:
@@ -51,7 +51,7 @@ class RunFacts(Struct, frozen=True, kw_only=True):
         return all((run.workflow, run.version) not in node.workflows for node in self.nodes)
 
 
-def nodes_with(workflow: str, nodes: Sequence[Node], now: datetime) -> list[Node]:
+def nodes_with(workflow: str, nodes: Sequence[StoredNode], now: datetime) -> list[StoredNode]:
     """The live nodes that declare a workflow."""
     return [
         node

@@ -55,7 +55,6 @@ from tickwork.core.model import (
     Message,
     Meta,
     NewMessage,
-    Node,
     Pruned,
     QueuePosition,
     QueueSettings,
@@ -63,6 +62,7 @@ from tickwork.core.model import (
     Scope,
     Settlement,
     SettleResult,
+    StoredNode,
     StoredQueue,
 )
 from tickwork.core.queue.stats import QueueStats, Waiting
@@ -403,12 +403,12 @@ class Nodes(Protocol):
         roles: Sequence[str],
         ttl_seconds: float,
         workflows: Sequence[tuple[str, str | None]] = (),
-    ) -> Node:
+    ) -> StoredNode:
         """Starts a lease under a new id. `workflows` are the versions that the node declares."""
 
     async def heartbeat(
         self, scope: Scope, node_id: UUID, ttl_seconds: float, hold_seconds: float | None = None
-    ) -> Node:
+    ) -> StoredNode:
         """Renews the lease; `NodeExpired` if it has expired, even if no one noticed. `hold_seconds`
         is how long the node's holds take, if known: a slow node leads no shards beside faster
         ones."""
@@ -423,7 +423,7 @@ class Nodes(Protocol):
         raised `StoreUnavailable`, a node calls this with the ids it knows.
         """
 
-    async def list(self, scope: Scope) -> tuple[Node, ...]:
+    async def list(self, scope: Scope) -> tuple[StoredNode, ...]:
         """Returns the nodes whose lease was not ended."""
 
     async def claims(self, scope: Scope) -> dict[UUID, int]:

@@ -15,7 +15,7 @@ from typing import Any
 
 from tickwork.app.declarations import Consumer
 from tickwork.app.workflows import WorkflowDeclaration
-from tickwork.core.model import SYSTEM, Node, StoredQueue
+from tickwork.core.model import SYSTEM, StoredNode, StoredQueue
 from tickwork.core.workflow.queue import is_pin_mark, pin_mark, runs_queue, workflow_of_queue
 from tickwork.service.worker.found_consumers import FoundConsumer, FoundNow
 from tickwork.store.contract import Store
@@ -91,7 +91,7 @@ class OrphanedVersions:
         return FoundConsumer(consumer, queue, SYSTEM)
 
 
-def live_queues(nodes: Collection[Node], now: Any) -> set[str]:
+def live_queues(nodes: Collection[StoredNode], now: Any) -> set[str]:
     """The queues of the versions that live nodes declare."""
     return {
         runs_queue(workflow, version)

@@ -10,14 +10,14 @@ from uuid import UUID
 import msgspec
 
 from tickwork.core.limits import check_node, check_system, check_ttl
-from tickwork.core.model import Node, Scope
+from tickwork.core.model import Scope, StoredNode
 from tickwork.errors import NodeExpired
 from tickwork.store.shared.columns import Kind
 from tickwork.store.steps import NOW, Noun, Row, Statement, Steps, changes, reads, writes
 
-_JOIN = Statement("join_node", Node, roles=Kind.TEXTS)
-_HEARTBEAT = Statement("heartbeat", Node, roles=Kind.TEXTS)
-_LIST = Statement("list_nodes", Node, roles=Kind.TEXTS)
+_JOIN = Statement("join_node", StoredNode, roles=Kind.TEXTS)
+_HEARTBEAT = Statement("heartbeat", StoredNode, roles=Kind.TEXTS)
+_LIST = Statement("list_nodes", StoredNode, roles=Kind.TEXTS)
 _CLAIMS = Statement("claims_of_holders", holder=Kind.ID)
 _PAUSE_ALL = Statement("pause_all", paused_at=Kind.TIME)
 _PAUSED_AT = Statement("paused_at", paused_at=Kind.TIME)
@@ -40,7 +40,7 @@ class Nodes(Noun):
         roles: Sequence[str],
         ttl_seconds: float,
         workflows: Sequence[tuple[str, str | None]] = (),
-    ) -> Steps[Node]:
+    ) -> Steps[StoredNode]:
         check_system(scope)
         check_node(name, roles)
         check_ttl(ttl_seconds)
@@ -54,13 +54,13 @@ class Nodes(Noun):
     @writes(repeatable=True, is_single=True)
     def heartbeat(
         self, scope: Scope, node_id: UUID, ttl_seconds: float, hold_seconds: float | None = None
-    ) -> Steps[Node]:
+    ) -> Steps[StoredNode]:
         check_system(scope)
         check_ttl(ttl_seconds)
         return (yield from _renew(node_id, ttl_seconds, hold_seconds))
 
     @reads
-    def list(self, scope: Scope) -> Steps[tuple[Node, ...]]:
+    def list(self, scope: Scope) -> Steps[tuple[StoredNode, ...]]:
         check_system(scope)
         rows = yield from _LIST.fetch()
         return tuple(map(_node, rows))
@@ -95,13 +95,13 @@ class Nodes(Noun):
         return seconds
 
 
-def _renew(node_id: UUID, ttl_seconds: float, hold_seconds: float | None) -> Steps[Node]:
+def _renew(node_id: UUID, ttl_seconds: float, hold_seconds: float | None) -> Steps[StoredNode]:
     row = yield from _HEARTBEAT.fetch_row(NOW, node_id, ttl_seconds, hold_seconds)
     if row is None:
         raise NodeExpired(node_id)
     return _node(row)
 
 
-def _node(row: Row) -> Node:
+def _node(row: Row) -> StoredNode:
     lists = {"roles": tuple(row["roles"]), "workflows": _WORKFLOWS.decode(row["workflows"])}
-    return Node(**{**row, **lists})
+    return StoredNode(**{**row, **lists})
