@@ -117,6 +117,8 @@ def test_a_command_explains_itself(name: str) -> None:
         assert param.help or param.name == "help", f"{param.name} has no help"
     assert ("--json" in options_of(command)) == (name not in WITHOUT_JSON)
     assert ("--database" in options_of(command)) == (name not in named(ALONE))
+    if name in named(REMOTE):  # An argument KEY is no key of the API.
+        assert {"--app", "--server", "--api-key"} <= options_of(command)
 
 
 @pytest.mark.parametrize("name", EVERY)

@@ -238,7 +238,7 @@ _PLACES = (
         "--server",
     ),
     _added(
-        "key",
+        "api_key",
         str,
         "API key of the server, @FILE, or - to be asked; default TICKWORK_KEY.",
         "KEY",

@@ -54,7 +54,7 @@ class Connection(NamedTuple):
     database: str | None = None
     app: str | None = None
     server: str | None = None
-    key: str | None = None
+    api_key: str | None = None
     tenant: str | None = None
     shared: bool = False
 

@@ -118,7 +118,7 @@ def server_url() -> str | None:
 
 def api_key() -> str | None:
     """The key of --api-key or TICKWORK_KEY: its text, `@FILE`, or `-` to ask for it."""
-    given = CONNECTION.get().key or os.environ.get("TICKWORK_KEY")
+    given = CONNECTION.get().api_key or os.environ.get("TICKWORK_KEY")
     if given == KEY_PROMPT:
         if sys.stdin.isatty():
             text: str = click.prompt("API key", hide_input=True, err=True)
