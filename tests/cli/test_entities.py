@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator
+from datetime import UTC, datetime
 
 import pytest
 
 from tests.cli.kit import Desk
 from tickwork import Entity, Tickwork, exposed
+from tickwork.cli.output import local_time
 from tickwork.core.model import DEFAULT
 from tickwork.ops.context import Context
 from tickwork.ops.entities import new_call, send_call
@@ -61,9 +63,15 @@ def test_entities_are_listed_shown_changed_and_deleted(office: Desk) -> None:
     }
     office.answer("entities", "delete-value", "Brand", "llc", "count")
     at = "2027-01-01T00:00:00Z"
+    parsed = datetime(2027, 1, 1, tzinfo=UTC)
     assert office.json("entities", "alarm", "Brand", "llc", "--at", at)["alarm_at"] == at
+    for verb in ("alarm", "show"):
+        assert f"alarm: {local_time(parsed)}\n" in office.answer("entities", verb, "Brand", "llc")
     assert "none" in office.answer("entities", "alarm", "Brand", "llc", "--delete")
-    office.answer("entities", "delete", "Brand", "llc")
+    kept = office.run("entities", "delete", "Brand", "llc", given="n\n")
+    assert kept.exit_code == 1
+    assert kept.stderr.startswith("Permanently delete Brand llc with all that it stores? [y/N]")
+    office.answer("entities", "delete", "Brand", "llc", "--yes")
     assert [entity["key"] for entity in office.json("entities", "list", "Brand")] == ["abc", "x/y"]
 
 

@@ -4,11 +4,22 @@ storage, change it."""
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 from tickwork.cli.command import Group
-from tickwork.cli.options import Argument, Option
-from tickwork.cli.output import EXIT_BAD_USAGE, Report, Shown, Table, columns, fail, json_text
+from tickwork.cli.options import Argument, Option, Yes
+from tickwork.cli.output import (
+    EXIT_BAD_USAGE,
+    Report,
+    Shown,
+    Table,
+    columns,
+    fail,
+    json_text,
+    local_time,
+)
+from tickwork.cli.store_session import confirm
 from tickwork.cli.why import wait_lines
 
 if TYPE_CHECKING:
@@ -74,6 +85,10 @@ async def list_entities(
     return Report(found, *shown(found))
 
 
+def _alarm_line(alarm_at: datetime | None) -> str:
+    return f"alarm: {'none' if alarm_at is None else local_time(alarm_at)}"
+
+
 @entities.client_command("show")
 async def show_entity(
     client: Client, type_name: Type, key: Key, prefix: Prefix = "", limit: Limit = LISTED
@@ -87,7 +102,7 @@ async def show_entity(
     return Report(
         {"entity": entity, "storage": values, "has_more": has_more},
         f"{type_name} {key}: {entity.storage_bytes} bytes, version {entity.schema_version}",
-        f"alarm: {entity.alarm_at or 'none'}",
+        _alarm_line(entity.alarm_at),
         f"schedules: {', '.join(entity.schedules) or 'none'}",
         Table(
             ("name", "value"),
@@ -147,7 +162,7 @@ async def change_alarm(
     elif delete:
         await client.entities.delete_alarm(type_name, key)
     alarm_at = (await client.entities.get(type_name, key)).alarm_at
-    return Report({"alarm_at": alarm_at}, f"alarm: {alarm_at or 'none'}")
+    return Report({"alarm_at": alarm_at}, _alarm_line(alarm_at))
 
 
 @entities.client_command("why")
@@ -166,7 +181,9 @@ def _waits(found: Iterable[Wait]) -> Shown:
 
 
 @entities.client_command("delete")
-async def delete_entity(client: Client, type_name: Type, key: Key) -> Report:
+async def delete_entity(client: Client, type_name: Type, key: Key, yes: Yes = False) -> Report:
     """Delete an entity: its storage, its alarm and its schedules."""
+    await client.entities.get(type_name, key)
+    confirm(f"Permanently delete {type_name} {key} with all that it stores?", yes=yes)
     await client.entities.delete(type_name, key)
     return Report({"key": key, "deleted": True}, f"{type_name} {key} is deleted")
