@@ -5,8 +5,10 @@ from __future__ import annotations
 from uuid import UUID
 
 import pytest
+from click.testing import CliRunner
 
 from tests.cli.kit import Desk, kill
+from tickwork.cli import app
 from tickwork.core.answers.ids import Prefix, public_id
 from tickwork.core.message.dead_letter import Selection
 from tickwork.core.model import DEFAULT, NewMessage, QueueSettings
@@ -69,6 +71,15 @@ def test_batches_dead_letters_and_schedules_have_short_ids_too(desk: Desk) -> No
     assert desk.json("schedules", "show", short)["id"] == made["id"]
     assert desk.json("schedules", "update", short, "--name", "deadbeef")["id"] == made["id"]
     assert desk.json("schedules", "show", "deadbeef")["id"] == made["id"]
+
+
+@pytest.mark.parametrize("words", [["messages", "show"], ["dead", "replay", "emails", "--id"]])
+def test_a_server_is_not_asked_for_the_last_digits_of_an_id(words: list[str]) -> None:
+    at = ["--server", "http://127.0.0.1:1", "--api-key", "tw_x"]
+    refused = CliRunner().invoke(app, [*words, "4fca32a0", *at])
+    name = "--id" if "--id" in words else "ID"
+    says = f"tickwork: {name}: '4fca32a0' is not a whole id, which a server needs\n"
+    assert (refused.exit_code, refused.stderr) == (2, says)
 
 
 @pytest.mark.parametrize(

@@ -180,7 +180,10 @@ async def whole_id(context: Context | None, kind: NamedKind, text: str, name: st
             return text
         return public_id(Prefix.SCHEDULE, await find_schedule_id(context, text))
     if context is None:
-        return id_text(text, name)
+        digits = parse_short_id(id_text(text, name))
+        if digits is not None and len(digits) < _WHOLE_ID_DIGITS:
+            fail(f"{name}: {text!r} is not a whole id, which a server needs", code=EXIT_BAD_USAGE)
+        return text
     found = await find_id(context, IdKind(kind), id_text(text, name))
     return public_id(PREFIX_OF_KIND[IdKind(kind)], found)
 
