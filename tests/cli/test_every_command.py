@@ -129,6 +129,23 @@ def test_a_bad_call_is_one_sentence_and_exit_2(name: str) -> None:
     assert refused.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["queues"], "Missing command; see `tickwork queues --help`"),
+        (["queues", "xyz"], "No such command 'xyz'; see `tickwork queues --help`"),
+        (["queues", "lst"], "No such command 'lst'. Did you mean 'list'?"),
+        (
+            ["entities", "show", "A", "a", "--xyz"],
+            "No such option '--xyz'; see `tickwork entities show --help`",
+        ),
+    ],
+)
+def test_a_usage_error_leads_to_the_help(words: list[str], says: str) -> None:
+    refused = CliRunner().invoke(app, words, prog_name="tickwork")
+    assert (refused.exit_code, refused.stderr) == (2, f"tickwork: {says}\n")
+
+
 @pytest.mark.parametrize("name", sorted(named(REMOTE)))
 def test_a_server_that_is_not_there_is_one_sentence(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

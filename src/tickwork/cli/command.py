@@ -511,7 +511,7 @@ class Group(click.Group):
                 **extra,
             )
         except click.ClickException as error:
-            print_error(f"{error.format_message()}{_usage_of(error)}")
+            print_error(_said(error))
             code = error.exit_code
         except click.Abort:
             print_error("aborted")
@@ -521,12 +521,12 @@ class Group(click.Group):
         return code
 
 
-def _usage_of(error: click.ClickException) -> str:
-    """Where a usage error of a command leads: what the command takes."""
-    context = getattr(error, "ctx", None)
-    if context is None or "extra argument" not in str(error):
-        return ""
-    return f"; see `{context.command_path} --help`"
+def _said(error: click.ClickException) -> str:
+    """What an error of the usage says, and where it leads: to what the command takes."""
+    text, context = error.format_message(), getattr(error, "ctx", None)
+    if context is None or "Did you mean" in text:
+        return text
+    return f"{text.removesuffix('.')}; see `{context.command_path} --help`"
 
 
 class LateCommands(Mapping[str, click.Command]):
