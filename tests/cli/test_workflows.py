@@ -63,6 +63,10 @@ def test_a_run_is_started_shown_and_controlled(desk: Desk) -> None:
     assert (said[0], said[-1]) == ("run again: what its code calls", "a starts again")
     plan = msgspec.json.decode(desk.answer("workflows", "restart", "a", "--dry-run", "--json"))
     assert plan == {"runs": [], "repeats": [], "keeps": []}
+    assert desk.json("workflows", "terminate", "a", "--yes")["restart"] is None
+    assert desk.json("workflows", "restart", "a", "--yes")["restart"] == plan
+    refused = desk.run("workflows", "accept", "a")
+    assert refused.stderr == "tickwork: run a has not diverged; there is nothing to accept\n"
     assert "a    content" in desk.answer("workflows", "list")
 
 

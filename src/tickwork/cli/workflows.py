@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import click
+from msgspec import structs
 
 from tickwork.cli.command import Group
 from tickwork.cli.options import CONNECTION, Argument, Json, Limit, Option, Yes
@@ -219,9 +220,9 @@ async def restart_run(
         print_lines(lines)
     position = "its beginning" if from_step is None else f"step {from_step}"
     confirm(f"restart run {run} from {position}?", yes=yes)
-    return await _change(
-        client, run, lambda handle: handle.restart(from_step=from_step), "starts again"
-    )
+    plan = await handle.restart(from_step=from_step)
+    answer = structs.replace(await handle.status(), restart=plan)
+    return Report(answer, f"{run} starts again")
 
 
 @workflows.client_command("accept")
@@ -233,7 +234,9 @@ async def accept_run(client: Client, run: RunId, yes: Yes = False) -> Report:
     """
     if not yes:
         found = await client.workflows.get(run).status()
-        click.echo(f"run {run}: {found.divergence or 'has not diverged'}", err=True)
+        if found.divergence is None:
+            fail(f"run {run} has not diverged; there is nothing to accept")
+        click.echo(f"run {run}: {found.divergence}", err=True)
     confirm(f"accept today's code for run {run}? What is not recorded runs.", yes=yes)
     return await _change(client, run, lambda handle: handle.accept(), "goes on with today's code")
 
