@@ -91,6 +91,9 @@ def _compare(url: str, database: str) -> None:
     refused = runner.invoke(app, ["queues", "list", "--server", url, "--api-key", "tw_wrong"])
     assert refused.exit_code == 1
     assert "tw_wrong" not in refused.stderr
+    keyless = runner.invoke(app, ["queues", "list", "--server", url])
+    says = f"tickwork: {url} needs a key: give --api-key, or set TICKWORK_KEY\n"
+    assert (keyless.exit_code, keyless.stderr) == (1, says)
     prompted = runner.invoke(
         app, ["usage", "--server", url, "--api-key", "-"], input=Path("key").read_text()
     )

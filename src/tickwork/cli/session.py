@@ -24,6 +24,7 @@ from tickwork.cli.store_session import (
     opened_store,
     scope_of,
 )
+from tickwork.errors import TickworkError
 
 if TYPE_CHECKING:
     from tickwork.app.payloads import PayloadOf
@@ -65,8 +66,14 @@ async def client_of(*, create: bool = False) -> AsyncIterator[Client]:
         fail("--shared needs --database: a server acts for one tenant", code=EXIT_BAD_USAGE)
     from tickwork.client.client import Client
 
-    async with Client(url, key=api_key(), tenant=at.tenant, retry_seconds=RETRY_SECONDS) as remote:
-        yield remote
+    key = api_key()
+    try:
+        async with Client(url, key=key, tenant=at.tenant, retry_seconds=RETRY_SECONDS) as remote:
+            yield remote
+    except TickworkError as error:
+        if key is None and error.code == "unauthorized":
+            fail(f"{url} needs a key: give --api-key, or set TICKWORK_KEY")
+        raise
 
 
 @asynccontextmanager
