@@ -83,6 +83,12 @@ def test_every_operation_shows_the_schedule(desk: Desk) -> None:
     assert len(desk.answer("schedules", "upcoming", "tick", "--limit", "3").splitlines()) == 4
 
 
+def test_a_missing_target_is_named_by_its_options(desk: Desk) -> None:
+    refused = desk.run("schedules", "create", "@daily", "--name", "tick")
+    says = "tickwork: a target is missing; give --queue, --target-url or --endpoint\n"
+    assert (refused.exit_code, refused.stderr) == (2, says)
+
+
 TIMINGS: list[tuple[list[str], dict[str, object]]] = [
     (["0 9 * * MON"], {"cron_expr": "0 9 * * MON"}),
     (["--interval-seconds", "90"], {"interval_seconds": 90}),

@@ -175,6 +175,8 @@ async def create_schedule(
     further = fields or {}
     needs_timing = all(further.get(name) is None for name in TIMING_FIELDS)
     body: Any = {**timing.body(needs_timing=needs_timing), **target.body(), **further}
+    if not {"target", "target_url"} & {*body}:
+        fail("a target is missing; give --queue, --target-url or --endpoint", code=EXIT_BAD_USAGE)
     return await client.schedules.create(**body)
 
 
