@@ -121,6 +121,21 @@ def test_a_command_explains_itself(name: str) -> None:
         assert {"--app", "--server", "--api-key"} <= options_of(command)
 
 
+@pytest.mark.parametrize(
+    ("name", "usage"),
+    [
+        ("dead list", "[QUEUE]"),
+        ("dead replay", "QUEUE"),
+        ("events publish", "TYPE [DATA]"),
+        ("run", "MODULE:APP"),
+        ("schedules update", "SCHEDULE [EXPR]..."),
+    ],
+)
+def test_the_usage_shows_what_may_be_left_out_in_brackets(name: str, usage: str) -> None:
+    shown = CliRunner().invoke(app, [*name.split(), "--help"], prog_name="tickwork")
+    assert shown.stdout.startswith(f"Usage: tickwork {name} [OPTIONS] {usage}\n")
+
+
 @pytest.mark.parametrize("name", EVERY)
 def test_a_bad_call_is_one_sentence_and_exit_2(name: str) -> None:
     refused = CliRunner().invoke(app, [*name.split(), "--no-such-option"])

@@ -76,12 +76,15 @@ def refused(folder: Path, *words: str) -> tuple[int, str]:
     return result.exit_code, result.stderr
 
 
-@pytest.mark.parametrize("words", [(), ("shop",), ("shop:",), (":app",), ("",)])
+@pytest.mark.parametrize(
+    ("words", "fault"),
+    [((), "is missing; "), *(((word,), "") for word in ("shop", "shop:", ":app", ""))],
+)
 def test_a_target_names_a_module_and_an_app(
-    tmp_path: Path, write: Write, words: tuple[str]
+    tmp_path: Path, write: Write, words: tuple[str, ...], fault: str
 ) -> None:
     write(DECLARED)
-    says = "tickwork: MODULE:APP: give a module and the app in it, such as shop:app\n"
+    says = f"tickwork: MODULE:APP: {fault}give a module and the app in it, such as shop:app\n"
     assert refused(tmp_path, *words) == (2, says)
 
 

@@ -116,13 +116,15 @@ class Parameter:
         """What click parses and explains."""
         declared = self.declared
         if isinstance(declared, Argument):
-            return _Argument(
+            argument = _Argument(
                 [self.name],
                 metavar=declared.metavar,
                 help=declared.help,
                 required=False,
                 nargs=-1 if self._is_list else 1,
             )
+            argument.may_be_left_out = not self.is_required
+            return argument
         return click.Option(
             [self.name, self._option],
             metavar=None if self._is_flag else declared.metavar,
@@ -161,10 +163,14 @@ class Parameter:
 
 
 class _Argument(click.Argument):
-    """An argument; the usage shows one that is no list without brackets."""
+    """An argument; the usage shows one that may be left out in brackets. To click all may be: it is
+    not click that says which is missing."""
+
+    may_be_left_out = False
 
     def make_metavar(self, ctx: click.Context) -> str:  # noqa: ARG002
-        return f"[{self.metavar}]..." if self.nargs == -1 else self.metavar or ""
+        shown = f"[{self.metavar}]" if self.may_be_left_out else self.metavar or ""
+        return f"{shown}..." if self.nargs == -1 else shown
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str]:  # noqa: ARG002
         return self.metavar or "", self.help or ""

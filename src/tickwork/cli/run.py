@@ -33,7 +33,14 @@ DEBUG_VARIABLE = "TICKWORK_DEBUG"
 
 top = Group("Runs an app.")
 
-Target = Annotated[str, Argument("Import path of the app, such as shop:app.", "MODULE:APP")]
+Target = Annotated[
+    str,
+    Argument(
+        "Import path of the app, such as shop:app.",
+        "MODULE:APP",
+        missing="give a module and the app in it, such as shop:app",
+    ),
+]
 Roles = Annotated[
     str | None, Option("Roles: api, http, scheduler, worker; default scheduler,worker.", "ROLES")
 ]
@@ -82,7 +89,7 @@ class RunOptions(Struct, frozen=True):
 
 
 @top.plain_command("run", json=False)
-def run_app(options: RunOptions, target: Target = "", debug: Debug = False) -> None:
+def run_app(options: RunOptions, target: Target, debug: Debug = False) -> None:
     """Run an app: handle the messages of its queues until SIGTERM or Ctrl-C, then drain.
 
     The module is imported from the current directory first. Each option can also be set by an
@@ -92,7 +99,7 @@ def run_app(options: RunOptions, target: Target = "", debug: Debug = False) -> N
     warn_of_variables()
     settings = _settings(flags)
     with errors_as_the_log(settings):
-        _run(target or "", settings, flags, debug=debug)
+        _run(target, settings, flags, debug=debug)
 
 
 def _run(target: str, settings: Settings, flags: dict[str, Any], *, debug: bool) -> None:
