@@ -42,6 +42,7 @@ class Whole(Struct, frozen=True):
 def test_an_id_is_written_with_its_prefix_and_equals_its_uuid() -> None:
     own = Id(Prefix.MESSAGE, PLAIN)
     assert (str(own), f"{own}", repr(own)) == (SHOWN, SHOWN, f"Id({SHOWN!r})")
+    assert f"{own:>40}|" == f"{SHOWN:>40}|"
     assert own == PLAIN
     assert own == PLAIN
     assert {PLAIN: 1, own: 2} == {own: 2}

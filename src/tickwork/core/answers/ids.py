@@ -73,6 +73,9 @@ class Id:
     def __str__(self) -> str:
         return public_id(self.prefix, self.uuid)
 
+    def __format__(self, spec: str) -> str:
+        return format(str(self), spec)
+
     def __repr__(self) -> str:
         return f"Id({str(self)!r})"
 
