@@ -13,6 +13,7 @@ from tests.cli.kit import Desk
 from tickwork import Entity, Tickwork, exposed
 from tickwork.cli.output import local_time
 from tickwork.core.model import DEFAULT
+from tickwork.errors import NotFound
 from tickwork.ops.context import Context
 from tickwork.ops.entities import new_call, send_call
 from tickwork.store.contract import Store
@@ -27,6 +28,10 @@ class Brand(Entity):
 
     async def rename(self, name: str) -> None:
         await self.storage.put("name", name)
+
+    @exposed
+    async def lose(self) -> None:
+        raise NotFound("queue", "nowhere")
 
 
 @pytest.fixture
@@ -133,6 +138,8 @@ def test_an_exposed_method_is_called_and_its_result_printed(staffed: Desk) -> No
         ((*call[2:], "--args", "{"), "--args: must be JSON, such as '[5]'"),
         ((*call[2:], "--args", '["tax", 0]'), "Brand 'llc' failed in describe"),
         (("Brand", "llc", "rename"), "there is no method of Brand rename"),
+        (("Brand", "llc", "descibe"), "Brand descibe; do you mean describe?"),
+        (("Brand", "llc", "lose"), "Brand 'llc' failed in lose: there is no queue nowhere"),
         (("Brnd", "llc", "describe"), "there is no entity Brnd; did you mean Brand?"),
     ):
         refused = staffed.run("entities", "call", *words)

@@ -124,8 +124,10 @@ class CallError(Struct, frozen=True):
 def error_of(call: Call, answer: str) -> TickworkError:
     """The error that a call was answered with, from its text in the store."""
     error = msgspec.json.decode(answer, type=CallError)
-    if error.code == NotFound.code:
-        return NotFound(f"method of {call.entity}", call.method)
+    missing = NotFound(f"method of {call.entity}", call.method)
+    sentence, _, hint = error.message.partition("; ")
+    if error.code == missing.code and sentence == str(missing):
+        return NotFound(missing.kind, call.method, hint or None)
     if error.code == InvalidInput.code:
         return InvalidInput([FieldError("args", error.message)])
     if error.code == Conflict.code:
