@@ -137,7 +137,7 @@ def test_a_body_that_is_not_a_json_object_is_a_bad_request(client: Client, body:
 @pytest.mark.parametrize(
     "value",
     [
-        "9" * 4_000,
+        "9" * 399,
         "-" + "9" * 30,
         "1e300",
         "1.5",

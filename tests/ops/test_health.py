@@ -162,7 +162,7 @@ async def test_runs_that_failed_lately_and_runs_that_diverged_are_reported(
     found = await claim(store, await join(store), queue=QUEUE, scope=SYSTEM)
     failed = RunEnd(uid=run.uid, status=RunStatus.FAILED, error="boom")
     await settle(
-        store, dead_ending(found[0], reason="x", error="boom", run_end=failed), scope=SYSTEM
+        store, dead_ending(found[0], reason="x", error="boom", effects=(failed,)), scope=SYSTEM
     )
     assert await codes(store, "runs") == [("run_failed", "content")]
     clock.advance(seconds=86_401)

@@ -168,13 +168,18 @@ def decode_frame(body: bytes, kind: type[F]) -> F:
 def decode_outcome(ended: MessageHandled) -> Outcome:
     """The outcome of a message."""
     kind = OUTCOMES[ended.outcome]
-    return msgspec.convert(dict(zip(kind.__struct_fields__, ended.values, strict=True)), kind)
+    return msgspec.convert(dict(zip(_fields(kind), ended.values, strict=True)), kind)
 
 
 def encode_outcome(outcome: Outcome) -> tuple[float | str | None, ...]:
     """The fields of an outcome, with texts that can be stored."""
-    values = [getattr(outcome, name) for name in outcome.__struct_fields__]
+    values = [getattr(outcome, name) for name in _fields(type(outcome))]
     return tuple(clean_error(value) if isinstance(value, str) else value for value in values)
+
+
+def _fields(kind: type[Outcome]) -> tuple[str, ...]:
+    """The fields of an outcome. A handler in a process has no effects."""
+    return tuple(name for name in kind.__struct_fields__ if name != "effects")
 
 
 Plain = None | bool | int | float | str | bytes
