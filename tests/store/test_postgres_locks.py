@@ -34,6 +34,7 @@ from tests.kit.waiting import eventually
 from tests.stores.clock import VirtualClock
 from tests.stores.home import Home
 from tests.stores.postgres_home import CLEANER
+from tickwork.core.delivery.endpoint import EndpointWait
 from tickwork.core.model import DEFAULT, SYSTEM, Counts, Fate, NewMessage, SettleResult
 from tickwork.store.contract import Store
 
@@ -259,7 +260,7 @@ async def test_a_message_that_waits_for_an_endpoint_waits_for_who_enables_it(
     async with rival(home.url) as other:
         enable = "UPDATE tickwork_endpoints SET disabled_at = NULL WHERE id = $1"
         await other.does(enable, endpoint.id)
-        wait = {"delay_seconds": 86_400.0, "endpoint_id": endpoint.id}
+        wait: dict[str, Any] = {"delay_seconds": 86_400.0, "effects": (EndpointWait(endpoint.id),)}
         releasing = asyncio.create_task(end(store, message, Fate.RELEASE, **wait))
         assert not await done_or_waiting(releasing, other)
         await other.commits()
