@@ -294,7 +294,8 @@ class Things:
 
     def _pulled(self, queue: str) -> str:
         """The lease of the message in a queue."""
-        (pulled,) = self._made("POST", f"queues/{queue}/messages/pull")["messages"]
+        path = f"queues/{queue}/messages/pull"
+        (pulled,) = self._made("POST", path, wait_ms=5_000)["messages"]
         return str(pulled["lease_id"])
 
     def _dead_letter_id(self, _: object) -> dict[str, str]:
