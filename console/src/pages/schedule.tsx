@@ -365,7 +365,7 @@ function Edit({ schedule, version, onDone }: { schedule: Answer; version: string
 }
 
 /** Which of the next slots go, come and stay. */
-function Moves({ before, after, zone }: { before: Schemas['Fire'][]; after: Schemas['Fire'][]; zone: string }) {
+function Moves({ before, after, zone }: { before: Schemas['UpcomingSlot'][]; after: Schemas['UpcomingSlot'][]; zone: string }) {
   const was = new Set(before.map((each) => each.fire_at))
   const is = new Set(after.map((each) => each.fire_at))
   // Beyond the end of the shorter list nothing can be compared.
