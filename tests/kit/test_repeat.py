@@ -48,7 +48,7 @@ CANNOT_BE_IMPORTED_FIRST = f"import nothing_of_this_name\n{FAILS_FIRST}"
 CRASHES = "import os\n\ndef test_crashes() -> None: os._exit(1)"
 
 MAKEFILE = """
-setup: ; @true
+setup console: ; @true
 check:
 \t@test ! -e broken-types
 \t@.venv/bin/python check.py
