@@ -3,10 +3,10 @@
     python -m bench.message_way            # counts
     python -m bench.message_way --list     # every module with its functions
 
-A first message fills caches and imports what is late. Some more are followed, each from its send until
-its row is gone, in every thread. The way is what ran for all of them: what a running app also does now and
-then (heartbeats, counts) is left out, and so are comprehensions: not every Python runs them as functions. A
-function is marked `+` if an app that only waits does not run it.
+A first message fills caches and imports what is late. Some more are followed, each from its send
+until its row is gone, in every thread. The way is what ran for all of them: what a running app also
+does now and then (heartbeats, counts) is left out, and so are comprehensions, because not every
+Python runs them as functions. A function is marked `+` if an app that only waits does not run it.
 """
 
 from __future__ import annotations
@@ -35,6 +35,9 @@ MESSAGES = 5
 IDLE_SECONDS = 3.0
 """Seconds for which an app that only waits is watched."""
 
+REPORT_SECONDS = 0.01
+"""Seconds for what follows the settlement, such as counting it."""
+
 PAUSE_SECONDS = 0.3
 """Seconds between two messages, so that the worker waits again."""
 
@@ -52,7 +55,8 @@ class Follower:
 
     async def during(self, act: Callable[[], Awaitable[object]]) -> set[CodeType]:
         """The functions that run meanwhile."""
-        self._codes = codes = set()
+        codes: set[CodeType] = set()
+        self._codes = codes
         await act()
         self._codes = set()
         return codes
@@ -86,6 +90,7 @@ async def follow(path: Path) -> tuple[set[CodeType], set[CodeType]]:
         async with asyncio.timeout(TIMEOUT_SECONDS):
             await done.wait()
             await eventually(is_gone, what="the message is gone")
+        await asyncio.sleep(REPORT_SECONDS)
 
     async with app.running():
         await send_one()

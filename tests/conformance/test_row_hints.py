@@ -29,9 +29,9 @@ pytestmark = pytest.mark.parametrize("home", ["sqlite", "postgres"], indirect=Tr
 
 
 def remembered(store: Store) -> int:
-    """How many row ids the store remembers."""
+    """How many row ids the settler of the store remembers."""
     messages: Any = store.messages
-    return len(messages._settler.row_hints._row_ids)
+    return len(messages.settle.__self__.row_hints._row_ids)
 
 
 @pytest.mark.parametrize(
@@ -75,5 +75,5 @@ async def test_a_duplicate_of_a_done_event_leaves_no_row_id(store: Store) -> Non
 async def test_row_ids_of_lost_claims_are_bounded(store: Store) -> None:
     messages: Any = store.messages
     for number in range(3 * ROW_IDS_MAX):
-        messages._settler.row_hints.note([new_id()], [number])
+        messages.settle.__self__.row_hints.note([new_id()], [number])
         assert remembered(store) <= ROW_IDS_MAX

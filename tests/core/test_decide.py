@@ -22,7 +22,7 @@ from tickwork.core.limits import (
 )
 from tickwork.core.message import decide
 from tickwork.core.message.backoff import Fixed
-from tickwork.core.message.decide import UNHANDLED_RELEASES_MAX
+from tickwork.core.message.decide import UNHANDLED_RELEASES_MAX, effective_outcome
 from tickwork.core.message.outcome import (
     Expired,
     Failed,
@@ -34,7 +34,6 @@ from tickwork.core.message.outcome import (
     Succeeded,
     TooManyHops,
     UnhandledType,
-    effective_outcome,
 )
 from tickwork.core.model import Ending, Fate, Message, NewMessage, QueueSettings, Send, Settlement
 

@@ -94,13 +94,13 @@ def _is_simple_message(m: NewMessage) -> bool:
         and m.slot is None
         and m.expires_after_seconds is None
         and m.key is m.event_id is m.correlation_id is m.causation_id is None
-        and _is_simple_text(m.type)
-        and _is_simple_text(m.source)
+        and (m.type is None or _is_simple_text(m.type))
+        and (m.source is None or _is_simple_text(m.source))
     )
 
 
-def _is_simple_text(text: str | None) -> bool:
-    return text is None or (
+def _is_simple_text(text: str) -> bool:
+    return (
         type(text) is str
         and 0 < len(text) <= TEXT_LENGTH_MAX
         and text.isascii()

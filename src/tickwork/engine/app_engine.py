@@ -155,10 +155,11 @@ class AppEngine:
 
     async def send(self, queue: str, messages: Sequence[NewMessage]) -> None:
         """Sends composed messages: now, or inside a handler when its message is settled."""
-        await self.declared.ensure_queue(queue)
+        if queue not in self.registry.created:
+            await self.declared.ensure_queue(queue)
         handling = self.composer.handling()
         if handling is None:
-            await send_batch(Context(await self.open(), self.scope), queue, messages)
+            await send_batch(Context(await self.open(), self.own_scope), queue, messages)
             return
         if len(messages) != 1:  # A single message is checked when it is kept.
             check_batch(messages)

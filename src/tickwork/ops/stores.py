@@ -36,8 +36,6 @@ class LoopStore:
 
     async def get(self) -> Store:
         """Returns the open store; opens it on the first call."""
-        if self.store is not None:
-            return self.store
         async with self._opening:
             if self.store is None:
                 lifetime = self._keep_open()
@@ -109,6 +107,8 @@ class LoopStores:
             return self._borrowed
         loop = asyncio.get_running_loop()
         known = self._by_loop.get(loop)
+        if known is not None and known.store is not None:
+            return known.store
         if known is None:
             for other in [*self._by_loop]:
                 if other.is_closed():

@@ -129,7 +129,7 @@ def encode_json(
     # As in check_finite, without a call: most bodies have no null.
     if b"null" in encoded:
         check_finite(value, encoded, field, root=root)
-    if _has_equal_keys(value):
+    if type(value) in _CONTAINERS and _has_equal_keys(value):
         fault = "has keys that are the same in JSON, such as 1 and '1'; use texts as keys"
         raise _refused(fault, field)
     return encoded

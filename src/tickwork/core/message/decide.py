@@ -78,6 +78,17 @@ NO_TEXT = "no error text was given"
 _UNHANDLED_BEFORE = re.compile(r"no handler for .* \(release (\d{1,9}) of \d+\)", re.DOTALL)
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 _REPLACEMENT = "\ufffd"
+_SUCCEEDED = Succeeded()
+
+
+def effective_outcome(requested: Outcome | None, result: Outcome | None) -> Outcome:
+    """The outcome of a handler that `requested` one, such as by `ack()`, and then finished with
+    `result`. The request wins. A requested retry keeps the error of the result."""
+    if requested is None:
+        return result or _SUCCEEDED
+    if isinstance(requested, RetryRequested) and isinstance(result, Failed | Permanent):
+        return RetryRequested(requested.delay_seconds, result.error)
+    return requested
 
 
 def settle(

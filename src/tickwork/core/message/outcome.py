@@ -139,16 +139,3 @@ Outcome: TypeAlias = (
     | EndpointDisabled
     | Delivered
 )
-
-
-def effective_outcome(requested: Outcome | None, result: Outcome | None) -> Outcome:
-    """The outcome of a handler that `requested` one, such as by `ack()`, and then finished with
-    `result`. The request wins. A requested retry keeps the error of the result."""
-    if requested is None:
-        return result or _SUCCEEDED
-    if isinstance(requested, RetryRequested) and isinstance(result, Failed | Permanent):
-        return RetryRequested(requested.delay_seconds, result.error)
-    return requested
-
-
-_SUCCEEDED = Succeeded()

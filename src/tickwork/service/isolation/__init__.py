@@ -59,18 +59,14 @@ class Isolator:
         self, handler: HandlerDeclaration, given: HandlerArgument
     ) -> Coroutine[Any, Any, InvocationResult]:
         """Runs one invocation. It ends soon when cancelled, unless a coroutine ignores that."""
-        invocation = self._invoke(handler, given)
-        return invocation if not spans.is_on() else traced(handler, given, invocation)
-
-    def _invoke(
-        self, handler: HandlerDeclaration, given: HandlerArgument
-    ) -> Coroutine[Any, Any, InvocationResult]:
-        if handler.isolation is Isolation.PROCESS:
+        if handler.isolation is Isolation.TASK:
+            invocation = invoke(partial(run_coroutine, handler.function), given)
+        elif handler.isolation is Isolation.THREAD:
+            invocation = invoke(lambda _, argument: self.threads.run(handler, argument), given)
+        else:
             assert isinstance(given, ClaimedMessage)
-            return invoke_guarded(self.processes.invoke(handler, given), given)
-        if handler.isolation is Isolation.THREAD:
-            return invoke(lambda _, argument: self.threads.run(handler, argument), given)
-        return invoke(partial(run_coroutine, handler.function), given)
+            invocation = invoke_guarded(self.processes.invoke(handler, given), given)
+        return traced(handler, given, invocation) if spans.is_on() else invocation
 
 
 def auto_permits_max(consumer: Consumer) -> int:

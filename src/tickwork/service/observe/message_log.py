@@ -83,7 +83,8 @@ class MessageLog(Observer):
     def messages_settled(
         self, queue: StoredQueue, finished: Sequence[FinishedMessage], result: SettleResult
     ) -> None:
-        unexpected = _unexpected_outcomes(result)
+        has_unexpected = result.refused or result.duplicates
+        unexpected = _unexpected_outcomes(result) if has_unexpected else {}
         logs_successes = _log.isEnabledFor(logging.DEBUG)
         for done in finished:
             if unexpected and (outcome := unexpected.get(done.message.id)) is not None:
@@ -151,8 +152,6 @@ class MessageLog(Observer):
 
 def _unexpected_outcomes(result: SettleResult) -> Mapping[UUID, str]:
     """The messages that were refused or were duplicates."""
-    if not (result.refused or result.duplicates):
-        return {}
     refused = {claim.id: REFUSED for claim in result.refused}
     return refused | {claim.id: DUPLICATE for claim in result.duplicates}
 

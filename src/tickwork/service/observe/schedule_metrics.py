@@ -76,8 +76,10 @@ class ScheduleMetrics(Observer, Collector):
         # The first recorded outcome of a slot counts. Extra runs are no slots.
         not_stored = {*result.refused, *result.duplicates}
         for slot in finished:
+            if not slot.ending.effects or slot.message.attempts or slot.message.run:
+                continue
             firing = slot.ending.effect(FiringResult)
-            if firing is None or slot.message.attempts or slot.message.run:
+            if firing is None:
                 continue
             if not not_stored or slot.ending.claim not in not_stored:
                 self._count_slot(slot.message, firing)

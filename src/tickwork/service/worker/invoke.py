@@ -29,6 +29,7 @@ from tickwork.app.message import (
 )
 from tickwork.app.payloads import PayloadInvalid
 from tickwork.core.answers.ids import Prefix, public_id
+from tickwork.core.message import decide
 from tickwork.core.message import outcome as outcomes
 from tickwork.core.message.outcome import Failed, Outcome, RetryRequested, Snoozed, Succeeded
 from tickwork.core.model import Message as Stored
@@ -327,7 +328,7 @@ def _message_outcome(
     made: Made = NOTHING_MADE,
 ) -> MessageOutcome:
     """The outcome of a message; `made` is what its handler sent besides."""
-    outcome = outcomes.effective_outcome(settled, failure)
+    outcome = decide.effective_outcome(settled, failure)
     if message.sends and isinstance(outcome, Succeeded):
         made = made._replace(sends=(*message.sends, *made.sends))
     return MessageOutcome(message, outcome, made)

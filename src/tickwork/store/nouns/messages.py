@@ -94,7 +94,7 @@ class MessageSettler(Protocol):
 
 
 class Messages(Noun, ABC):
-    """Messages of queues."""
+    """Messages of queues. What is written for each database is taken as it is."""
 
     def __init__(
         self,
@@ -106,8 +106,12 @@ class Messages(Noun, ABC):
     ) -> None:
         super().__init__(port)
         self._paths = paths
-        self._sender, self._claimer = sender, claimer
-        self._settler = settler
+        self._sender = sender
+        self.send_bulk = sender.bulk
+        self.claim = claimer.claim
+        self.settle = settler.settle
+        self.settle_jointly = settler.settle_jointly
+        self.settle_unclaimed = settler.settle_unclaimed
 
     async def send(self, scope: Scope, queue: str, message: NewMessage) -> None:
         check_message(message)
@@ -116,21 +120,6 @@ class Messages(Noun, ABC):
     async def send_batch(self, scope: Scope, queue: str, messages: Sequence[NewMessage]) -> None:
         check_batch(messages)
         await self._sender.send(scope, queue, messages)
-
-    async def send_bulk(self, scope: Scope, queue: str, messages: Iterable[NewMessage]) -> int:
-        return await self._sender.bulk(scope, queue, messages)
-
-    async def claim(self, scope: Scope, request: ClaimRequest) -> tuple[Message, ...]:
-        return await self._claimer.claim(scope, request)
-
-    async def settle(self, scope: Scope, settlement: Settlement) -> SettleResult:
-        return await self._settler.settle(scope, settlement)
-
-    async def settle_jointly(self, scope: Scope, settlement: Settlement, joined: Joined) -> None:
-        await self._settler.settle_jointly(scope, settlement, joined)
-
-    async def settle_unclaimed(self, scope: Scope, message: Message, ending: Ending) -> bool:
-        return await self._settler.settle_unclaimed(scope, message, ending)
 
     @reads
     def suspects(self, scope: Scope, queue_ids: Sequence[UUID]) -> Steps[frozenset[UUID]]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import Callable
 
 import msgspec
 
 from tickwork.core.limits import check_limit, is_name
 from tickwork.core.model import Scope, Tenant
-from tickwork.core.tenant_limits import MessageQuota, check_tenant, spend_rate
+from tickwork.core.tenant_limits import check_tenant, spend_rate
 from tickwork.errors import Conflict, NotFound
 from tickwork.store.ids import FIRST_TENANT, LAST_TENANT, Moment, own_tenant
 from tickwork.store.shared.columns import Kind
@@ -47,6 +46,7 @@ class Tenants(Noun):
     def __init__(self, port: Port, moment: Moment) -> None:
         super().__init__(port)
         self._quotas = MessageQuotas(moment, self._read, self._count, self._spend)
+        self.quota, self.admit = self._quotas.quota, self._quotas.admit
 
     @changes
     def put(self, scope: Scope, tenant: Tenant, *, replaces: bool = True) -> Steps[None]:
@@ -83,12 +83,6 @@ class Tenants(Noun):
         bounds = (scope.tenant or FIRST_TENANT, scope.tenant or LAST_TENANT)
         rows = yield from _LIST.fetch(*bounds, after or "", limit)
         return tuple(map(_tenant, rows))
-
-    def quota(self, scope: Scope) -> Coroutine[Any, Any, MessageQuota]:
-        return self._quotas.quota(own_tenant(scope))
-
-    def admit(self, scope: Scope, messages: int, payload_bytes: int) -> Coroutine[Any, Any, None]:
-        return self._quotas.admit(own_tenant(scope), messages, payload_bytes)
 
     @writes(repeatable=False, is_single=True)
     def take_emails(self, scope: Scope, emails: int) -> Steps[int | None]:

@@ -12,9 +12,9 @@ from collections.abc import Awaitable, Callable
 from msgspec import Struct
 
 from tickwork.clock import monotonic
-from tickwork.core.model import Tenant
+from tickwork.core.model import Scope, Tenant
 from tickwork.core.tenant_limits import MessageQuota, check_backlog, check_payload, quota_of
-from tickwork.store.ids import Moment
+from tickwork.store.ids import Moment, own_tenant
 
 QUOTA_SECONDS = 3.0
 """Seconds that the quotas of a tenant are cached. Another process may change them."""
@@ -33,6 +33,7 @@ class _Known(Struct):
     """A cached quota, and the backlog as counted last."""
 
     quota: MessageQuota
+    is_unlimited: bool
     until: float
     messages: int = 0
     count_again_at: float = float("-inf")
@@ -55,12 +56,13 @@ class MessageQuotas:
         self._spend = spend
         self._known: dict[str, _Known] = {}
 
-    async def admit(self, tenant: str, messages: int, payload_bytes: int) -> None:
+    async def admit(self, scope: Scope, messages: int, payload_bytes: int) -> None:
         """Raises `TooMany` if a tenant may not send so many messages, or one of so many bytes."""
+        tenant = own_tenant(scope)
         known = await self._of(tenant)
-        quota = known.quota
-        if quota.is_none:
+        if known.is_unlimited:
             return
+        quota = known.quota
         check_payload(tenant, payload_bytes, quota.payload_bytes_max)
         if quota.backlog_max is not None:
             await self._check_backlog(known, messages, quota.backlog_max)
@@ -68,9 +70,9 @@ class MessageQuotas:
             await self._spend(tenant, messages)
         known.messages += messages
 
-    async def quota(self, tenant: str) -> MessageQuota:
+    async def quota(self, scope: Scope) -> MessageQuota:
         """The quotas of a tenant; one that does not exist has none."""
-        return (await self._of(tenant)).quota
+        return (await self._of(own_tenant(scope))).quota
 
     def forget(self, tenant: str) -> None:
         """Drops the cached quotas of a tenant, after a change."""
@@ -87,11 +89,12 @@ class MessageQuotas:
         quota = MessageQuota(tenant=tenant) if found is None else quota_of(found)
         known, until = self._known.get(tenant), monotonic() + QUOTA_SECONDS
         if known is not None and self._moment() is None:
-            known.quota, known.until = quota, until
+            known.quota, known.is_unlimited = quota, quota.is_none
+            known.until = until
             return known
         if len(self._known) >= TENANTS_REMEMBERED_MAX:
             self._known.clear()
-        known = self._known[tenant] = _Known(quota, until)
+        known = self._known[tenant] = _Known(quota, quota.is_none, until)
         return known
 
     async def _check_backlog(self, known: _Known, messages: int, backlog_max: int) -> None:

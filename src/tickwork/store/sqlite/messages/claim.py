@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 from itertools import groupby
+from operator import attrgetter
 from uuid import UUID
 
 import msgspec
@@ -38,6 +40,8 @@ from tickwork.store.sqlite.messages.claim_rows import (
 )
 from tickwork.store.sqlite.messages.queue_rows import QueueRow, find_queue
 from tickwork.store.sqlite.messages.removal import finish_removal
+
+_TENANT = attrgetter("lane.tenant")
 
 
 class ClaimBuilder:
@@ -87,7 +91,7 @@ class ClaimBuilder:
         before = len(self.found)
         duplicates = self._duplicates
         remaining = self.remaining
-        for tenant, own in groupby(portions, key=lambda portion: portion.lane.tenant):
+        for tenant, own in groupby(portions, key=_TENANT):
             if remaining <= 0:
                 break
             lanes_of_tenant = [*own]
@@ -183,9 +187,8 @@ class Claimer:
 
     async def claim(self, scope: Scope, request: ClaimRequest) -> tuple[Message, ...]:
         check_claim(request)
-        taken = await self._database.write(
-            lambda transaction: self._claim(transaction, scope, request), rows=request.limit
-        )
+        work = partial(self._claim, scope=scope, request=request)
+        taken = await self._database.write(work, rows=request.limit)
         if taken is None:
             return ()
         found = taken.in_order()

@@ -90,12 +90,12 @@ def in_order(found: list[ClaimedRow]) -> list[ClaimedRow]:
     return sorted(found, key=lambda row: (-row.priority, row.visible_at, row.id))
 
 
-def _is_late(row: ClaimedRow, at: int) -> bool:
-    if row.grace_seconds is None or row.attempts or row.lost or row.due_at is None:
+def _is_late(row: ClaimedRow, grace_seconds: int, at: int) -> bool:
+    if row.attempts or row.lost or row.due_at is None:
         return False
     if row.last_error is not None and row.last_error.startswith(WAITING_SINCE):
         return False
-    return row.due_at + row.grace_seconds * 1_000_000 < at
+    return row.due_at + grace_seconds * 1_000_000 < at
 
 
 _CLAIMED = {
@@ -104,7 +104,8 @@ _CLAIMED = {
     "claim": "row.claim + 1",
     "holder": "holder",
     "claimed_at": "times[at]",
-    "catch_up": "row.catch_up == 1 or is_late(row, at)",
+    "catch_up": "row.catch_up == 1 or "
+    "(row.grace_seconds is not None and is_late(row, row.grace_seconds, at))",
     "body": "bodies[row.rowid] if row.body is None else from_hex(row.body)",
 }
 """Fields of a claimed message that its row does not have as they are."""

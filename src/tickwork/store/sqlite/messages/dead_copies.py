@@ -27,8 +27,9 @@ def bury_copies(
     for some in in_chunks(beyond):
         statement = for_rows(SQL.message_rowids, len(some))
         rowids.update(transaction.execute(statement, (tenant, *some)).fetchall())
-    assert queue.bytes_max is not None
-    error = str(BacklogFull(queue.name, queue.bytes_max))
+    bytes_max = queue.settings.backlog_bytes_max
+    assert bytes_max is not None
+    error = str(BacklogFull(queue.name, bytes_max))
     add_dead_letters(
         transaction, [NewDeadLetter(rowids[id_], REASON_BACKLOG_FULL, error) for id_ in beyond]
     )

@@ -133,7 +133,7 @@ def _send_to_dead_letter_queue(
             )
             transaction.counted.append(counted)
             transaction.queues_to_wake.add(UUID(bytes=queue.id))
-            if queue.bytes_max is not None:
+            if queue.settings.backlog_bytes_max is not None:
                 take_backlog(transaction, queue, row[BYTES], is_exempt=True)
 
 

@@ -87,7 +87,6 @@ class PreparedMessages:
         self.messages = messages
         self._chunks = [*_chunks(messages)]
         self._kinds = _kinds(messages)
-        self._bytes = _bytes(messages)
 
     def store(
         self,
@@ -106,7 +105,6 @@ class PreparedMessages:
         shared = (tenant, queue.id, transaction.now, batch_id)
         stored = self.messages
         kinds = self._kinds
-        size = self._bytes
         short: dict[int, list[NewMessage]] = {}
         for number, chunk in enumerate(self._chunks):
             cursor = transaction.execute(chunk.statement, shared + chunk.values)
@@ -120,13 +118,14 @@ class PreparedMessages:
                 for number, chunk in enumerate(self._chunks)
                 for message in short.get(number, chunk.messages)
             ]
-            kinds, size = _kinds(stored), _bytes(stored)
+            kinds = _kinds(stored)
         for (type_, source), messages in kinds.items():
             counted = CountedMessages(queue.id, tenant, CounterName.SENT, type_, source, messages)
             transaction.counted.append(counted)
         if stored:
             transaction.queues_to_wake.add(UUID(bytes=queue.id))
-            if queue.bytes_max is not None:
+            if queue.settings.backlog_bytes_max is not None:
+                size = sum(len(message.body) for message in stored)
                 take_backlog(transaction, queue, size, is_exempt=is_exempt)
         return stored
 
@@ -179,9 +178,10 @@ def take_backlog(
 ) -> None:
     """Adds bytes to the backlog of a queue with a cap; `BacklogFull` if they exceed it."""
     (waiting,) = transaction.execute(SQL.change_backlog, (queue.id, size)).fetchone()
-    assert queue.bytes_max is not None
-    if waiting > queue.bytes_max and not is_exempt:
-        raise BacklogFull(queue.name, queue.bytes_max)
+    bytes_max = queue.settings.backlog_bytes_max
+    assert bytes_max is not None
+    if waiting > bytes_max and not is_exempt:
+        raise BacklogFull(queue.name, bytes_max)
 
 
 def _stored(transaction: Transaction, chunk: _Chunk, cursor: Any) -> list[NewMessage]:
@@ -231,7 +231,3 @@ def _values(m: NewMessage) -> tuple[Any, ...]:
 
 def _kinds(messages: Sequence[NewMessage]) -> Counter[_Kind]:
     return Counter((message.type, message.source) for message in messages)
-
-
-def _bytes(messages: Sequence[NewMessage]) -> int:
-    return sum(len(message.body) for message in messages)

@@ -26,11 +26,6 @@ class QueueRow(NamedTuple):
     def settings(self) -> QueueSettings:
         return rows.settings(self.settings_text)
 
-    @property
-    def bytes_max(self) -> int | None:
-        """The maximum number of bytes in its backlog."""
-        return self.settings.backlog_bytes_max
-
 
 def is_storable(text: str) -> bool:
     """Whether a text can be stored in the file; one that cannot need not be looked up."""

@@ -82,7 +82,7 @@ def send_copies(
         transaction, tenant, messages, except_queue_id=except_queue_id
     ):
         stored = PreparedMessages(copies).store(transaction, tenant, queue, is_exempt=True)
-        if queue.bytes_max is not None:
+        if queue.settings.backlog_bytes_max is not None:
             bury_copies(transaction, tenant, queue, stored)
         queues[queue.id] = len(stored) == len(copies)
     return queues
