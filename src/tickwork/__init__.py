@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from tickwork.client.client import Client, SyncClient
     from tickwork.core.answers.cluster import Node
     from tickwork.core.answers.dead_letter import ReplaySummary
+    from tickwork.core.answers.message import StoredMessage
     from tickwork.core.http.message import HttpRequest, HttpResponse
     from tickwork.core.message.backoff import Exponential, Fixed, Listed
     from tickwork.core.message.batch import Batch, BatchItem
@@ -51,7 +52,6 @@ if TYPE_CHECKING:
     from tickwork.facade.workflows import RunHandle, Workflow
     from tickwork.ops.batches import BatchHandle
     from tickwork.ops.dead_letters import DeadLetter
-    from tickwork.ops.messages import StoredMessage
     from tickwork.ops.schedules.next_fires import UpcomingFire
     from tickwork.ops.schedules.public import Schedule
     from tickwork.ops.schedules.why import Why
@@ -158,7 +158,7 @@ _MODULES = {
     "Service": "tickwork.facade.services",
     "Snooze": "tickwork.app.message",
     "Step": "tickwork.workflow.step",
-    "StoredMessage": "tickwork.ops.messages",
+    "StoredMessage": "tickwork.core.answers.message",
     "StoredQueue": "tickwork.core.model",
     "SyncClient": "tickwork.client.client",
     "Tickwork": "tickwork.facade.app",

@@ -12,6 +12,7 @@ from typing import Any, assert_type
 import msgspec
 
 from tickwork.app.message import Message, MessageBatch
+from tickwork.core.answers.ids import Id
 from tickwork.core.message.body import Outgoing
 from tickwork.facade.app import Tickwork
 from tickwork.facade.queue import Queue
@@ -74,8 +75,8 @@ def plainly(message: Message[dict[str, int]]) -> None:
 
 async def send() -> None:
     """Sends what fits, and cannot send what does not."""
-    assert_type(await emails.send(Email("a@example.com")), str)
-    assert_type(await emails.send_batch([Email("a"), Email("b")]), tuple[str, ...])
+    assert_type(await emails.send(Email("a@example.com")), Id)
+    assert_type(await emails.send_batch([Email("a"), Email("b")]), tuple[Id, ...])
     await emails.send("a@example.com")  # type: ignore[arg-type]
     await emails.send_batch([Parcel(1.0)])  # type: ignore[list-item]
     await emails.send_batch([Email("a"), Outgoing(Email("b"), delay_seconds=0)], delay_seconds=9)

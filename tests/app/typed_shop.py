@@ -27,6 +27,7 @@ from tickwork import (
     Tickwork,
     Workflow,
 )
+from tickwork.core.answers.ids import Id
 
 
 class Order(msgspec.Struct):
@@ -204,7 +205,7 @@ assert_type(orders, Queue[Order])
 
 async def send() -> None:
     order = Order("a", 500, ["lamp"])
-    assert_type(await orders.send(order, type="placed"), str)
+    assert_type(await orders.send(order, type="placed"), Id)
     batch = await app.batch(orders, [order, Outgoing(order, key="a")], completion_queue=notes)
     assert_type(batch, BatchHandle)
     await app.batch(parcels, (Parcel("a", item) for item in order.items), priority=9)

@@ -30,7 +30,7 @@ from tickwork.errors import (
 
 NOT_SENT, NO_ANSWER = Lost(False, "refused"), Lost(True, "reset")
 OK = Answer(200, {}, b"{}")
-SENT = Answer(201, {}, b'{"id": "msg_1", "event_id": null}')
+SENT = Answer(201, {}, b'{"id": "msg_00000000000000000000000000000001", "event_id": null}')
 
 
 def problem(status: int, code: str, detail: str = "No.", **headers: str) -> Answer:

@@ -7,11 +7,14 @@ import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import Any
 from unittest.mock import MagicMock
 
 import pytest
 
+import tickwork.core.answers
 from tests.kit.api import outside_of
 from tickwork import clock
 from tickwork.api import create_api
@@ -27,6 +30,11 @@ WITHOUT_VERB = {
     "stream": "Client.stream is no single call",
 }
 """Operations that no verb calls, and why."""
+
+ANSWERS = [
+    module.name
+    for module in iter_modules(tickwork.core.answers.__path__, f"{tickwork.core.answers.__name__}.")
+]
 
 OTHER_NAMES = {"api_schemas_Health": "HealthAnswer", "SentEvent": "", "Health": ""}
 MODULES = (access, batches, client, deliveries, queues, runs, schedule_nouns)
@@ -168,19 +176,18 @@ def test_every_verb_calls_an_operation(description: dict[str, Any]) -> None:
 
 def test_answers_have_the_fields_of_the_description(description: dict[str, Any]) -> None:
     schemas = description["components"]["schemas"]
+    modules = [answers, run_answers, *map(import_module, ANSWERS)]
+    known = {
+        name: kind
+        for module in modules
+        for name, kind in vars(module).items()
+        if hasattr(kind, "__struct_fields__") and kind.__module__ == module.__name__
+    }
     compared = []
     for name, schema in schemas.items():
         own = OTHER_NAMES.get(name, name)
-        kind = getattr(answers, own, None) or getattr(run_answers, own, None)
-        if (
-            kind is None
-            or not hasattr(kind, "__struct_fields__")
-            or kind.__module__
-            not in (
-                answers.__name__,
-                run_answers.__name__,
-            )
-        ):
+        kind = known.get(own)
+        if kind is None:
             continue
         extra = {"history"} if own == "DeliveryAnswer" else set[str]()
         assert {*kind.__struct_encode_fields__} - extra == {*schema["properties"]}, name

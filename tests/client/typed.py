@@ -9,6 +9,7 @@ from tickwork.client.answers import ScheduleAnswer
 from tickwork.client.batches import Batch
 from tickwork.client.call import Async, AsyncListing, Sync, SyncListing
 from tickwork.client.runs import Run
+from tickwork.core.answers.ids import Id
 from tickwork.core.answers.queue import QueueAnswer
 
 TARGET: Any = {"type": "queue", "queue": "emails"}
@@ -16,7 +17,7 @@ TARGET: Any = {"type": "queue", "queue": "emails"}
 
 async def with_asyncio(client: Client) -> None:
     assert_type(await client.queues.get("emails"), QueueAnswer)
-    assert_type(await client.queue("emails").send(1, delay_seconds=3), str)
+    assert_type(await client.queue("emails").send(1, delay_seconds=3), Id)
     assert_type(await client.schedules.create(cron_expr="@daily", target=TARGET), ScheduleAnswer)
     assert_type(client.schedules.list(status="active"), AsyncListing[ScheduleAnswer])
     assert_type(await client.schedules.list(), tuple[ScheduleAnswer, ...])
@@ -29,7 +30,7 @@ async def with_asyncio(client: Client) -> None:
 
 def without_asyncio(client: SyncClient) -> None:
     assert_type(client.queues.get("emails"), QueueAnswer)
-    assert_type(client.queue("emails").send(1, delay_seconds=3), str)
+    assert_type(client.queue("emails").send(1, delay_seconds=3), Id)
     assert_type(client.schedules.create(cron_expr="@daily", target=TARGET), ScheduleAnswer)
     assert_type(client.schedules.list(status="active"), SyncListing[ScheduleAnswer])
     assert_type(client.workflows.start("content", id="brand-7"), Run[Sync])

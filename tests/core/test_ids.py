@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import copy
+import json
 import pickle
 from typing import ClassVar
 from uuid import UUID, uuid4
 
+import msgspec
 import pytest
 from msgspec import Struct, ValidationError
 
@@ -19,7 +21,6 @@ from tickwork.core.answers.ids import (
     public_id,
     spellings,
     with_prefixes,
-    without_prefix,
 )
 from tickwork.errors import ID_PREFIXES, NotFound
 
@@ -39,27 +40,38 @@ class Whole(Struct, frozen=True):
     parts: tuple[Part, ...]
 
 
-def test_an_id_is_written_with_its_prefix_and_equals_its_uuid() -> None:
-    own = Id(Prefix.MESSAGE, PLAIN)
-    assert (str(own), f"{own}", repr(own)) == (SHOWN, SHOWN, f"Id({SHOWN!r})")
-    assert f"{own:>40}|" == f"{SHOWN:>40}|"
-    assert own == PLAIN
-    assert own == PLAIN
-    assert {PLAIN: 1, own: 2} == {own: 2}
-    assert (own.bytes, own.hex, own < uuid4() or own > uuid4()) == (PLAIN.bytes, PLAIN.hex, True)
-    for same in (copy.deepcopy(own), pickle.loads(pickle.dumps(own))):  # noqa: S301  our own
-        assert (type(same), str(same)) == (Id, SHOWN)
-    assert type(without_prefix(own)) is UUID
-    assert without_prefix("text") == "text"
+def test_an_id_is_its_text_and_equals_its_uuid_and_both_spellings() -> None:
+    own = Id.of(Prefix.MESSAGE, PLAIN)
+    assert (str(own), f"{own:>40}|", repr(own)) == (SHOWN, f"{SHOWN:>40}|", repr(SHOWN))
+    for same in (own, SHOWN, PLAIN, PLAIN.hex, str(PLAIN), str(PLAIN).upper()):
+        assert own == same
+        assert same == own
+        assert not own != same  # noqa: SIM202  its own method
+    for other in (uuid4(), f"dead_{PLAIN.hex}", SHOWN[:-1], "", None, 1):
+        assert own != other
+        assert not own == other  # noqa: SIM201  its own method
+    for copied in (copy.deepcopy(own), pickle.loads(pickle.dumps(own))):  # noqa: S301  our own
+        assert (type(copied), str(copied), copied.uuid) == (Id, SHOWN, PLAIN)
+    assert (own.bytes, own.hex) == (PLAIN.bytes, PLAIN.hex)
 
 
-def test_json_has_an_id_with_its_prefix() -> None:
+def test_a_set_finds_an_id_by_its_text() -> None:
+    own = Id.of(Prefix.MESSAGE, PLAIN)
+    known: dict[str, int] = {own: 1}
+    assert known[SHOWN] == {SHOWN: 1}[own] == 1
+    assert {own, SHOWN} == {SHOWN}
+    assert own.uuid == PLAIN
+
+
+def test_json_has_an_id_as_its_text() -> None:
     class Answer(Struct, frozen=True):
         id: Id
 
-    answer = Answer(Id(Prefix.MESSAGE, PLAIN))
+    answer = Answer(Id.of(Prefix.MESSAGE, PLAIN))
     written = ENCODER.encode(answer)
     assert written.decode() == f'{{"id":"{SHOWN}"}}'
+    assert written == msgspec.json.encode(answer, enc_hook=str)
+    assert json.dumps({answer.id: answer.id}) == f'{{"{SHOWN}": "{SHOWN}"}}'
     assert decoder_of(Answer).decode(written) == answer
     with pytest.raises(ValidationError):
         decoder_of(Answer).decode(b'{"id":"msg_1"}')

@@ -15,7 +15,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, TypedDict, overload
 
 from tickwork.app.invocation import HandlerEnded, Handling, Rows, Written, keep
-from tickwork.core.answers.ids import Id, Prefix, public_id
+from tickwork.core.answers.ids import Id, Prefix
 from tickwork.core.limits import DELAY_SECONDS_MAX
 from tickwork.core.message.dead_letter import Death, read_death
 from tickwork.core.message.outcome import Outcome, RetryRequested, Succeeded
@@ -178,9 +178,9 @@ class Message(Generic[T]):
         return max(self._deadline - self._monotonic(), 0.0)
 
     @property
-    def id(self) -> str:
+    def id(self) -> Id:
         """The message's id, `msg_…`."""
-        return public_id(Prefix.MESSAGE, self._stored.id)
+        return Id.of(Prefix.MESSAGE, self._stored.id)
 
     @property
     def attempts(self) -> int:
@@ -249,9 +249,9 @@ class Message(Generic[T]):
         """The batch it belongs to, and the schedule, slot and run, where it has one."""
         found, stored = MessageMetadata(), self._stored
         if stored.batch_id is not None:
-            found["batch_id"] = Id(Prefix.BATCH, stored.batch_id)
+            found["batch_id"] = Id.of(Prefix.BATCH, stored.batch_id)
         if stored.schedule_id is not None:
-            found["schedule_id"] = Id(Prefix.SCHEDULE, stored.schedule_id)
+            found["schedule_id"] = Id.of(Prefix.SCHEDULE, stored.schedule_id)
         if stored.slot is not None:
             found["slot"] = stored.slot
             found["run"] = stored.run

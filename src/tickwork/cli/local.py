@@ -28,7 +28,6 @@ from tickwork.facade.queue import Queue
 from tickwork.ops.context import Context
 from tickwork.ops.dead_letters import DeadLetter
 from tickwork.ops.keys import CreatedKey
-from tickwork.ops.messages import StoredMessage
 from tickwork.ops.queues import (
     find_queue,
     queue_names,
@@ -97,7 +96,6 @@ class LocalVerbs:
 
 
 _ANSWERS: dict[type[Any], type[Any]] = {
-    StoredMessage: answers.MessageAnswer,
     DeadLetter: answers.DeadLetterAnswer,
     Batch: answers.BatchAnswer,
     BatchItem: answers.ItemAnswer,

@@ -13,8 +13,8 @@ from tickwork.cli.session import local_context
 from tickwork.cli.values import choice
 
 if TYPE_CHECKING:
-    from tickwork.client.answers import MessageAnswer
     from tickwork.client.client import Client
+    from tickwork.core.answers.message import StoredMessage
     from tickwork.ops.messages import MessageLocation
 
 messages = Group("Messages that are not settled yet: list, show, delete.")
@@ -71,7 +71,7 @@ async def show_message(client: Client, message: MessageId, queue: Queue | None =
     return Report(here, *_answer(here), "", *field_lines(here.message))
 
 
-def _listed(found: Iterable[MessageAnswer]) -> Shown:
+def _listed(found: Iterable[StoredMessage]) -> Shown:
     return message_table(found, "there are no such messages")
 
 
@@ -85,7 +85,7 @@ async def list_messages(
     correlation_id: Correlation | None = None,
     older_than: OlderThan | None = None,
     limit: Limit = LISTED,
-) -> Sequence[MessageAnswer]:
+) -> Sequence[StoredMessage]:
     """List the messages of a queue: claimed, ready and delayed, then blocked ones."""
     from tickwork.core.message.message_list import ShownState
 

@@ -171,9 +171,7 @@ def _short_ids(column: Sequence[object]) -> Sequence[object]:
 
 def _hex_of(value: object) -> str | None:
     """The digits of an id, which may have a prefix; None for anything else."""
-    from tickwork.core.answers.ids import Id
-
-    if isinstance(value, Id | UUID):
+    if isinstance(value, UUID):
         return value.hex
     found = _PUBLIC_ID.fullmatch(value) if isinstance(value, str) else None
     return None if found is None else found[1]

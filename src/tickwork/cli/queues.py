@@ -28,8 +28,8 @@ from tickwork.cli.values import given, json_value
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from tickwork.client.answers import MessageAnswer
     from tickwork.client.client import Client
+    from tickwork.core.answers.message import StoredMessage
     from tickwork.core.answers.queue import LabeledCounts, QueueAnswer, QueueView
 
 queues = Group("Queues: list, stats, peek, send, create, update, pause, resume, purge, delete.")
@@ -62,7 +62,7 @@ class QueueOptions(Struct, frozen=True):
     rate_per_second: Rate = None
 
 
-def message_table(found: Iterable[MessageAnswer], none: str) -> Shown:
+def message_table(found: Iterable[StoredMessage], none: str) -> Shown:
     """Messages as a table; with who claimed them, if any is claimed."""
     messages = [*found]
     names = ["visible_at", "type", "key", "priority", "attempts"]
@@ -149,12 +149,12 @@ async def show_stats(client: Client, queue: QueueName) -> QueueView:
     return await client.queues.stats(queue)
 
 
-def _peeked(found: Iterable[MessageAnswer]) -> Shown:
+def _peeked(found: Iterable[StoredMessage]) -> Shown:
     return message_table(found, "no message is ready")
 
 
 @queues.client_command("peek", show=_peeked, shared=True)
-async def peek(client: Client, queue: QueueName, limit: Limit = PEEKED) -> Sequence[MessageAnswer]:
+async def peek(client: Client, queue: QueueName, limit: Limit = PEEKED) -> Sequence[StoredMessage]:
     """Show the next ready messages of a queue, without claiming them."""
     return await client.messages.peek(queue, limit=limit)
 

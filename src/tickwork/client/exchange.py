@@ -25,7 +25,6 @@ from msgspec import UNSET
 from tickwork.client.call import Call, Pause, Plan, Repeat
 from tickwork.client.problem import error_of, retry_after
 from tickwork.clock import monotonic
-from tickwork.core.answers.ids import Id
 from tickwork.core.message.body import check_finite
 from tickwork.errors import (
     Conflict,
@@ -220,8 +219,8 @@ def encoded(body: object) -> bytes:
 
 
 def _plain(value: object) -> object:
-    """What msgspec does not know: a Pydantic model."""
-    if isinstance(value, Id):
+    """What msgspec does not know: an id, or a Pydantic model."""
+    if isinstance(value, str):
         return str(value)
     dump: Any = getattr(value, "model_dump", None)
     if dump is None:

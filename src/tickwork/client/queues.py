@@ -6,15 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Unpack
 
-from tickwork.client.answers import (
-    AckAnswer,
-    Extended,
-    MessageAnswer,
-    PullAnswer,
-    Sent,
-    SentBatch,
-    SubscriptionBody,
-)
+from tickwork.client.answers import SubscriptionBody
 from tickwork.client.call import (
     Call,
     M,
@@ -30,6 +22,15 @@ from tickwork.client.call import (
     nothing,
     part,
     verb,
+)
+from tickwork.core.answers.ids import GivenId, Id
+from tickwork.core.answers.message import (
+    AckAnswer,
+    Extended,
+    PullAnswer,
+    Sent,
+    SentBatch,
+    StoredMessage,
 )
 from tickwork.core.answers.queue import Purged, QueueAnswer, QueueView, Statistics
 from tickwork.core.message.body import Outgoing
@@ -64,7 +65,7 @@ class Queue(Noun[M]):
         return f"Queue({self.name!r})"
 
     @verb
-    def send(self, body: Any, **options: Unpack[SendOptions]) -> Call[str]:
+    def send(self, body: Any, **options: Unpack[SendOptions]) -> Call[Id]:
         """Sends a message and returns its id. It is durable when this returns.
 
         Options: `delay_seconds`, `priority`, `key`, `event_id`, `type`, `source`,
@@ -81,7 +82,7 @@ class Queue(Noun[M]):
     @verb
     def send_batch(
         self, bodies: Sequence[Any], **options: Unpack[SendOptions]
-    ) -> Call[tuple[str, ...]]:
+    ) -> Call[tuple[Id, ...]]:
         """Sends up to 100 messages, all or none, and returns their ids.
 
         The options apply to every message. `Outgoing(body, …)` has its own, which replace them.
@@ -224,12 +225,12 @@ class Messages(Noun[M]):
     """Messages that are not settled yet."""
 
     @verb
-    def get(self, message_id: str, *, queue: str | None = None) -> Call[MessageAnswer]:
+    def get(self, message_id: GivenId, *, queue: str | None = None) -> Call[StoredMessage]:
         """One message. Raises `NotFound` when it is settled, expired or deleted."""
         path = at("v1", "messages", message_id)
         if queue is not None:
             path = at("v1", "queues", queue, "messages", message_id)
-        return Call("GET", path, answer(MessageAnswer))
+        return Call("GET", path, answer(StoredMessage))
 
     @listed
     def list(
@@ -242,7 +243,7 @@ class Messages(Noun[M]):
         correlation_id: str | None = None,
         older_than: float | None = None,
         limit: int | None = None,
-    ) -> Pages[MessageAnswer]:
+    ) -> Pages[StoredMessage]:
         """Messages of a queue: claimed ones, then ready and delayed ones in the order in which they
         are handed out, then blocked ones. `older_than` is seconds since they were sent."""
         asked = {
@@ -252,16 +253,16 @@ class Messages(Noun[M]):
             "correlation_id": correlation_id,
             "older_than": older_than,
         }
-        return Pages(at("v1", "queues", queue, "messages"), MessageAnswer, limit, asked)
+        return Pages(at("v1", "queues", queue, "messages"), StoredMessage, limit, asked)
 
     @listed
-    def peek(self, queue: str, *, limit: int | None = None) -> Pages[MessageAnswer]:
+    def peek(self, queue: str, *, limit: int | None = None) -> Pages[StoredMessage]:
         """The next ready messages of a queue, without claiming them."""
         asked = {"state": "ready"}
-        return Pages(at("v1", "queues", queue, "messages"), MessageAnswer, limit, asked)
+        return Pages(at("v1", "queues", queue, "messages"), StoredMessage, limit, asked)
 
     @verb
-    def delete(self, queue: str, message_id: str) -> Call[None]:
+    def delete(self, queue: str, message_id: GivenId) -> Call[None]:
         """Deletes a message that no worker has claimed. Raises `NotFound`."""
         return Call("DELETE", at("v1", "queues", queue, "messages", message_id), nothing)
 

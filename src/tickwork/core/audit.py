@@ -10,6 +10,7 @@ from uuid import UUID
 import msgspec
 from msgspec import Struct
 
+from tickwork.core.answers.ids import plain_id
 from tickwork.core.fields import TEXT_LENGTH_MAX
 
 AUDIT_RETENTION_SECONDS = 365 * 86_400
@@ -68,7 +69,7 @@ def _state_text(state: object) -> str | None:
         state = state()
     if state is None:
         return None
-    shown = without_secrets(msgspec.to_builtins(state, str_keys=True))
+    shown = without_secrets(msgspec.to_builtins(state, str_keys=True, enc_hook=plain_id))
     encoded = msgspec.json.encode(shown)
     if len(encoded) > STATE_BYTES_MAX:
         return '{"left_out":"too large"}'

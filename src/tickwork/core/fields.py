@@ -19,7 +19,7 @@ from types import NoneType
 from typing import Any, TypeAlias, TypeVar, get_args
 from uuid import UUID
 
-from tickwork.core.answers.ids import parse_public_id, without_prefix
+from tickwork.core.answers.ids import parse_public_id, plain_text
 from tickwork.core.near_names import nearest
 from tickwork.errors import FieldError, InvalidInput, NulCharacter, UnknownField
 
@@ -234,7 +234,7 @@ class Reader:
         if value is None:
             return None
         if all(isinstance(item, str) for item in value):
-            return tuple(value)
+            return tuple(map(str, value))
         self.fault(name, f"must be a list of texts, not {shown(value)}")
         return None
 
@@ -354,8 +354,8 @@ class Reader:
         if (message := _type_error(value, kind)) is not None:
             self.fault(name, message)
             return None
-        typed: Value = value
-        return typed
+        plain: Any = plain_text(value)
+        return plain  # type: ignore[no-any-return]
 
     def _given_number(self, name: str) -> Any:
         """The value, parsed if it is a number as text and texts are allowed."""
@@ -433,7 +433,7 @@ def read_instant(field: str, value: object) -> datetime | None:
 def read_id(field: str, value: object) -> UUID:
     """A UUID, also as text, with or without the prefix that names its kind. Raises `InvalidInput`
     for anything else."""
-    found = parse_public_id(value) if isinstance(value, str) else without_prefix(value)
+    found = parse_public_id(value) if isinstance(value, str) else value
     if not isinstance(found, UUID):
         raise InvalidInput([FieldError(field, f"must be an id, not {shown(value)}")])
     return found

@@ -8,7 +8,7 @@ from typing import Any, TypeVar, overload
 
 import msgspec
 
-from tickwork.core.answers.ids import Prefix, public_id
+from tickwork.core.answers.ids import Id, Prefix
 from tickwork.core.answers.wait import Wait
 from tickwork.core.entity.call import (
     CALL_WAIT_SECONDS_MAX,
@@ -215,22 +215,22 @@ class SendHandle:
         self._key = key
         self._idempotency_key = idempotency_key
 
-    def __getattr__(self, method: str) -> Callable[..., Awaitable[str]]:
+    def __getattr__(self, method: str) -> Callable[..., Awaitable[Id]]:
         self._type.method(method)
 
-        async def send(*args: Any, **kwargs: Any) -> str:
+        async def send(*args: Any, **kwargs: Any) -> Id:
             engine, type_ = self._engine, self._type
             store = await engine.entities.store(type_.name)
             call = ops.new_call(type_.name, self._key, method, args, kwargs, self._idempotency_key)
             Runner(store, type_).check(call)
             handling = engine.composer.handling()
             if handling is None:
-                return public_id(
+                return Id.of(
                     Prefix.MESSAGE, await ops.send_call(Context(store, engine.scope), call)
                 )
             message = ops.new_call_message(call)
             handling.send(Send(queue_of(type_.name), message))
-            return public_id(Prefix.MESSAGE, message.id)
+            return Id.of(Prefix.MESSAGE, message.id)
 
         return send
 

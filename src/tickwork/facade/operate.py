@@ -16,7 +16,8 @@ from msgspec import structs
 from tickwork.app.handlers import check_queue_name
 from tickwork.core.answers.cluster import Node
 from tickwork.core.answers.dead_letter import ReplaySummary
-from tickwork.core.answers.ids import GivenId, Id
+from tickwork.core.answers.ids import GivenId
+from tickwork.core.answers.message import StoredMessage
 from tickwork.core.answers.queue import QueueAnswer
 from tickwork.core.delivery.alert import AlertTarget, read_alert_target
 from tickwork.core.fields import choice_error, read_id, read_instant, shown
@@ -39,7 +40,6 @@ from tickwork.facade.shown_ids import shows_ids
 from tickwork.ops import alerts, batches, cluster, dead_letters, messages, queues, subscriptions
 from tickwork.ops.dead_letter_edits import edit_with_value
 from tickwork.ops.dead_letters import DeadLetter, show_dead_letter
-from tickwork.ops.messages import StoredMessage
 
 
 class Queues:
@@ -93,7 +93,6 @@ class Queues:
         await queues.delete_queue(await self._engine.context(name), name)
 
 
-@shows_ids
 class Messages:
     """Messages that are not settled yet."""
 
@@ -421,7 +420,7 @@ def _selection(
     no_type: bool,
     failed_before: datetime | str | None,
 ) -> Selection:
-    if isinstance(ids, str | UUID | Id) or not isinstance(ids, Iterable | None):
+    if isinstance(ids, str | UUID) or not isinstance(ids, Iterable | None):
         raise InvalidInput([FieldError("ids", f"must be a list of ids, not {shown(ids)}")])
     wanted = None if ids is None else tuple(read_id("ids", id_) for id_ in ids)
     return Selection(

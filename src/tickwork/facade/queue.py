@@ -7,7 +7,7 @@ from reprlib import repr as shortened
 from typing import TYPE_CHECKING, Any
 
 from tickwork.app.message import NamedQueue
-from tickwork.core.answers.ids import Prefix, public_id
+from tickwork.core.answers.ids import Id, Prefix
 from tickwork.core.message.body import Outgoing, is_collection
 from tickwork.core.model import ContentType
 from tickwork.core.options import SendOptions
@@ -34,7 +34,7 @@ class Queue(NamedQueue[T]):
         super().__init__(name)
         self._engine = engine
 
-    async def send(self, body: T, **options: Unpack[SendOptions]) -> str:
+    async def send(self, body: T, **options: Unpack[SendOptions]) -> Id:
         """Sends a message and returns its id.
 
         Outside a handler the message is durable when this returns. Inside one it is sent when the
@@ -49,7 +49,7 @@ class Queue(NamedQueue[T]):
 
     async def send_batch(
         self, bodies: Sequence[T | Outgoing[T]], **options: Unpack[SendOptions]
-    ) -> tuple[str, ...]:
+    ) -> tuple[Id, ...]:
         """Sends up to 100 messages, all or none, and returns their ids.
 
         The options apply to every message. `Outgoing(body, …)` has its own, which replace them.
@@ -64,7 +64,7 @@ class Queue(NamedQueue[T]):
         event_id = given.get("event_id")
         check_one_event(sum(message.event_id == event_id for message in messages), event_id)
         await self._engine.send(self.name, messages)
-        return tuple(public_id(Prefix.MESSAGE, message.id) for message in messages)
+        return tuple(Id.of(Prefix.MESSAGE, message.id) for message in messages)
 
     async def stats(self) -> QueueStats:
         """How many messages wait, run and died, and how old the oldest is."""

@@ -11,7 +11,7 @@ from functools import wraps
 from inspect import iscoroutinefunction
 from typing import Any, TypeVar
 
-from tickwork.core.answers.ids import with_prefixes, without_prefix
+from tickwork.core.answers.ids import with_prefixes
 
 Noun = TypeVar("Noun")
 
@@ -27,7 +27,6 @@ def shows_ids(noun: type[Noun]) -> type[Noun]:
 def _showing(verb: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(verb)
     async def call(*args: Any, **options: Any) -> Any:
-        plain = {name: without_prefix(option) for name, option in options.items()}
-        return with_prefixes(await verb(*map(without_prefix, args), **plain))
+        return with_prefixes(await verb(*args, **options))
 
     return call

@@ -179,8 +179,8 @@ class BatchHandle:
         self._created_in = created_in
 
     @property
-    def id(self) -> str:
-        return public_id(Prefix.BATCH, self._id)
+    def id(self) -> Id:
+        return Id.of(Prefix.BATCH, self._id)
 
     async def progress(self) -> Batch:
         """Returns the batch with the exact number of items in each status."""
@@ -247,7 +247,7 @@ def check_batch_arguments(items: object, batch_id: object) -> None:
         )
         faults.append(FieldError("items", fault))
     is_text = isinstance(batch_id, str) and parse_public_id(batch_id, Prefix.BATCH) is not None
-    if not is_text and not isinstance(batch_id, Id | UUID | None):
+    if not is_text and not isinstance(batch_id, UUID | None):
         fault = (
             f"must be a UUID, such as uuid.uuid4(), or the id of a batch, not {shortened(batch_id)}"
         )

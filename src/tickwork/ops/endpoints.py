@@ -18,7 +18,7 @@ import msgspec
 from msgspec import structs
 
 from tickwork.core.answers.endpoint import CreatedEndpoint, EndpointAnswer
-from tickwork.core.answers.ids import GivenId, without_prefix
+from tickwork.core.answers.ids import GivenId
 from tickwork.core.delivery.endpoint import (
     ENDPOINTS_QUEUE,
     ENDPOINTS_SETTINGS,
@@ -117,7 +117,7 @@ async def get_endpoint(context: Context, reference: GivenId) -> EndpointAnswer:
 
 async def find_endpoint(context: Context, reference: GivenId) -> Endpoint:
     """The stored endpoint with a name or id. Raises `NotFound`."""
-    given: object = without_prefix(reference)
+    given: object = reference
     if not isinstance(given, UUID | str):
         fault = f"must be the name or id of an endpoint, not {shown(given)}"
         raise InvalidInput([FieldError("endpoint", fault)])

@@ -9,7 +9,7 @@ from msgspec import structs
 
 from tickwork import spans
 from tickwork.app.invocation import Handling
-from tickwork.core.answers.ids import Prefix, public_id
+from tickwork.core.answers.ids import Prefix, plain_text, public_id
 from tickwork.core.delivery.endpoint import (
     RECOVER_RATE_PER_SECOND,
     RESENT_AT_ONCE_MAX,
@@ -58,6 +58,7 @@ async def publish_event(
     and publishes the same event. Raises `Conflict` if the `event_id` was used for another event."""
     check_event_type(event_type)
     check_owner(owner)
+    key, event_id, owner = map(plain_text, (key, event_id, owner))
     body = _encoded(data)
     if handling is not None and event_id is None:
         event_id = handling.event_id(event_digest(event_type, body, key=key, owner=owner))

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, ClassVar, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
 from msgspec import Struct, structs
 
 from tickwork.core.answers.cluster import Node
-from tickwork.core.answers.ids import Prefix, spellings
+from tickwork.core.answers.ids import spellings
+from tickwork.core.answers.message import StoredMessage
 from tickwork.core.message.body import body_in_json, decode_body
-from tickwork.core.message.dead_letter import Death, read_death
 from tickwork.core.message.message_list import LOOKED_AT_MAX, MessagePosition, MessageSelection
-from tickwork.core.model import SYSTEM, ContentType, Message, State
+from tickwork.core.model import SYSTEM, Message, State
 from tickwork.errors import NotFound
 from tickwork.ops.audit import recorded
 from tickwork.ops.cluster import list_nodes
@@ -40,48 +40,6 @@ async def delete_message(context: Context, queue: str, message_id: UUID) -> bool
     """Deletes a message that no worker has claimed; returns False if there is none to delete."""
     async with recorded(context, "message.delete", message_id):
         return await context.store.messages.delete(context.scope, queue, message_id)
-
-
-class StoredMessage(Struct, frozen=True, kw_only=True):
-    """A message that is not settled yet, as users see it.
-
-    `state` is ready, delayed until `visible_at`, claimed, or blocked behind an earlier message of
-    its key. `claimed_by`, `node` and `claimed_at` tell who has a claimed message, the name of that
-    process, and since when; `node` is None for a message that a consumer pulled. `attempts` counts
-    handlers that ran and failed, `lost_claims` workers that died with it.
-    """
-
-    ID_PREFIX: ClassVar = Prefix.MESSAGE
-
-    id: UUID
-    tenant: str
-    queue: str
-    state: str
-    body: Any
-    content_type: ContentType
-    type: str | None
-    key: str | None
-    priority: int
-    attempts: int
-    lost_claims: int
-    claim: int
-    claimed_by: UUID | None
-    node: str | None
-    claimed_at: datetime | None
-    visible_at: datetime
-    sent_at: datetime
-    event_id: str | None
-    source: str | None
-    correlation_id: str | None
-    causation_id: str | None
-    hops: int
-    batch_id: UUID | None
-    schedule_id: UUID | None
-    slot: datetime | None
-    idempotency_key: str | None
-    died: Death | None
-    last_error: str | None
-    waits_for_completion: bool
 
 
 async def show_message(
@@ -178,10 +136,8 @@ async def locate_message(
     except NotFound as error:
         raise await _why_gone(context, message_id, error) from None
     nodes = await list_nodes(context.store) if message.claimed_by is not None else ()
-    holder = str(message.claimed_by)
-    return MessageLocation(
-        message=message, node=next((node for node in nodes if node.id == holder), None)
-    )
+    holder = next((node for node in nodes if node.id == message.claimed_by), None)
+    return MessageLocation(message=message, node=holder)
 
 
 async def _why_gone(context: Context, message_id: UUID, error: NotFound) -> NotFound:
@@ -211,44 +167,13 @@ async def _shown_all(
     if any(message.holder is not None for message in found):
         nodes = {node.id: node.name for node in await store.nodes.list(SYSTEM)}
     body_of = body_in_json if as_json else decode_body
-    return tuple(_shown(message, queue, now, nodes, body_of) for message in found)
-
-
-def _shown(
-    message: Message,
-    queue: str,
-    now: datetime,
-    nodes: Mapping[UUID, str],
-    body_of: Callable[[bytes, ContentType], Any],
-) -> StoredMessage:
-    return StoredMessage(
-        id=message.id,
-        tenant=message.tenant,
-        queue=queue,
-        state=shown_state(message, now),
-        body=body_of(message.body, message.content_type),
-        content_type=message.content_type,
-        type=message.type,
-        key=message.key,
-        priority=message.priority,
-        attempts=message.attempts,
-        lost_claims=message.lost,
-        claim=message.claim,
-        claimed_by=message.holder,
-        node=None if message.holder is None else nodes.get(message.holder),
-        claimed_at=message.claimed_at,
-        visible_at=message.visible_at,
-        sent_at=message.sent_at,
-        event_id=message.event_id,
-        source=message.source,
-        correlation_id=message.correlation_id,
-        causation_id=message.causation_id,
-        hops=message.hops,
-        batch_id=message.batch_id,
-        schedule_id=message.schedule_id,
-        slot=message.slot,
-        idempotency_key=message.idempotency_key,
-        died=read_death(message.death),
-        last_error=message.last_error,
-        waits_for_completion=message.waits_since is not None,
+    return tuple(
+        StoredMessage.of(
+            message,
+            queue=queue,
+            state=shown_state(message, now),
+            body=body_of(message.body, message.content_type),
+            node=None if message.holder is None else nodes.get(message.holder),
+        )
+        for message in found
     )

@@ -13,7 +13,7 @@ from tickwork import spans
 from tickwork.app.declarations import Registry
 from tickwork.app.invocation import Handling, Made, correlation_now, current_handling
 from tickwork.app.payloads import PayloadOf
-from tickwork.core.answers.ids import Prefix, public_id
+from tickwork.core.answers.ids import Prefix, plain_text, public_id
 from tickwork.core.fields import FAULTS_MAX, unknown_faults
 from tickwork.core.limits import check_not_hidden
 from tickwork.core.message.batch import NewBatch
@@ -47,6 +47,8 @@ def compose(
         encoded = encode_body(body, content_type)
     if options.get("delay_seconds", 0) is None:
         del options["delay_seconds"]
+    for name, value in options.items():
+        options[name] = plain_text(value)
     return NewMessage(
         id=new_id(),
         body=encoded,

@@ -226,7 +226,7 @@ def _death_details(death: Death | None) -> list[str]:
     """What a message in a dead-letter queue died of, and where all of it is recorded."""
     if death is None:
         return []
-    named = public_id(Prefix.DEAD_LETTER, death.dead_letter_id)
+    named = death.dead_letter_id
     found = [] if death.error is None else [_its_error(death.error)]
     return [*found, f"its dead letter is {named}: `tickwork dead show {named}`"]
 

@@ -13,7 +13,7 @@ from uuid import UUID
 from msgspec import Struct, structs
 
 from tickwork.clock import monotonic
-from tickwork.core.answers.ids import Prefix, public_id
+from tickwork.core.answers.ids import Prefix, plain_text, public_id
 from tickwork.core.answers.run import RunView
 from tickwork.core.fields import (
     FAULTS_MAX,
@@ -172,14 +172,14 @@ async def start_runs(
 def _new_run(start: RunStart) -> NewRun:
     uid = start.uid or new_id()
     return NewRun(
-        id=start.id or public_id(Prefix.RUN, uid),
+        id=plain_text(start.id or public_id(Prefix.RUN, uid)),
         uid=uid,
         message_id=derived_id(uid, "message"),
         workflow=start.workflow,
         version=start.version,
         params=start.params,
         deadline_seconds=start.deadline_seconds,
-        correlation_id=start.correlation_id,
+        correlation_id=plain_text(start.correlation_id),
         event=start.event,
     )
 

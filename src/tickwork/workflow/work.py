@@ -18,7 +18,6 @@ from tickwork.app.invocation import Handling, Made, Rows, Written, enter, leave
 from tickwork.app.message import ClaimedMessage, Permanent
 from tickwork.app.payloads import PayloadInvalid
 from tickwork.app.workflows import result_payload
-from tickwork.core.answers.ids import Id
 from tickwork.core.message.body import check_finite
 from tickwork.core.model import BatchWithItems, ContentType, Send
 from tickwork.core.stable_hash import derived_id
@@ -105,8 +104,8 @@ def _with_text_keys(value: object, depth: int) -> object:
 
 
 def _as_json(value: object) -> object:
-    if isinstance(value, Id):
-        return str(value.uuid)
+    if isinstance(value, str):  # An id.
+        return str(value)
     dump = getattr(value, "model_dump", None)  # A model of Pydantic.
     return dump(mode="json") if callable(dump) else type(value).__qualname__
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
@@ -25,10 +25,10 @@ from tickwork.api.pages import (
 )
 from tickwork.api.query import body_reader, finished
 from tickwork.core.access import Caller, Permission
-from tickwork.core.answers.ids import Prefix, optional_id, public_id, read_path_id
+from tickwork.core.answers.ids import Id, Prefix, read_path_id
+from tickwork.core.answers.message import Sent, SentBatch, StoredMessage
 from tickwork.core.limits import DELAY_SECONDS_MAX
 from tickwork.core.message.message_list import MessagePosition, MessageSelection, ShownState
-from tickwork.core.model import ContentType
 from tickwork.errors import NotFound
 from tickwork.ops import messages, queues, requests, send
 from tickwork.ops.context import Context
@@ -69,64 +69,6 @@ class SendBatchRequest(Struct, frozen=True, kw_only=True):
     delay_seconds: Annotated[
         float, Meta(ge=0, le=DELAY_SECONDS_MAX, description="Of messages without their own.")
     ] = 0.0
-
-
-class Sent(Struct, frozen=True):
-    """A stored message."""
-
-    id: str
-    event_id: str | None
-
-
-class SentBatch(Struct, frozen=True):
-    """Stored messages, in the order in which they were given."""
-
-    ids: tuple[str, ...]
-
-
-class MessageAnswer(Struct, frozen=True, kw_only=True):
-    """A message that is not settled yet. `state` is ready, delayed until `visible_at`, claimed, or
-    blocked behind an earlier message of its key."""
-
-    id: str
-    queue: str
-    state: str
-    body: Any
-    content_type: ContentType
-    type: str | None
-    key: str | None
-    priority: int
-    attempts: Annotated[int, Meta(description="Attempts that failed.")]
-    lost_claims: Annotated[int, Meta(description="Workers that died with it.")]
-    node: Annotated[
-        str | None,
-        Meta(description="Process whose worker has it; null if a consumer pulled it."),
-    ]
-    claimed_at: datetime | None
-    visible_at: datetime
-    sent_at: datetime
-    event_id: str | None
-    source: str | None
-    correlation_id: str | None
-    causation_id: str | None
-    hops: int
-    batch_id: str | None
-    schedule_id: str | None
-    slot: datetime | None
-    idempotency_key: str | None
-    last_error: str | None
-
-    @classmethod
-    def of(cls, message: messages.StoredMessage) -> MessageAnswer:
-        """The answer for a stored message."""
-        own = ("id", "batch_id", "schedule_id")
-        same = {name: getattr(message, name) for name in cls.__struct_fields__ if name not in own}
-        return cls(
-            id=public_id(Prefix.MESSAGE, message.id),
-            batch_id=optional_id(Prefix.BATCH, message.batch_id),
-            schedule_id=optional_id(Prefix.SCHEDULE, message.schedule_id),
-            **same,
-        )
 
 
 _SEND = [
@@ -175,7 +117,7 @@ async def send_message(
         message = read_message(data, message_id=seed)
         send.check_payloads(context.types, queue, [message])
         await send.send(context, queue, message)
-        return Sent(public_id(Prefix.MESSAGE, message.id), message.event_id)
+        return Sent(Id.of(Prefix.MESSAGE, message.id), message.event_id)
 
     return await once(make, context=context, caller=caller, request=request, key=idempotency_key)
 
@@ -213,7 +155,7 @@ async def send_messages(
         new = read_messages(given, common=common, field="messages", ids=ids)
         send.check_payloads(context.types, queue, new, field="messages")
         sent = await send.send_batch(context, queue, new)
-        return SentBatch(tuple(public_id(Prefix.MESSAGE, message_id) for message_id in sent))
+        return SentBatch(tuple(Id.of(Prefix.MESSAGE, message_id) for message_id in sent))
 
     return await once(make, context=context, caller=caller, request=request, key=idempotency_key)
 
@@ -238,7 +180,7 @@ async def list_messages(
     ] = None,
     limit: Limit = PAGE_LIMIT,
     cursor: Cursor = None,
-) -> Page[MessageAnswer]:
+) -> Page[StoredMessage]:
     """Returns the messages of a queue that are not settled: claimed ones, then ready and delayed
     ones in the order in which they are handed out, then blocked ones by key. Those of one
     `correlation_id` come by id.
@@ -262,13 +204,13 @@ async def list_messages(
 
     async def read(
         count: int, after: MessagePosition | None
-    ) -> Listed[messages.StoredMessage, MessagePosition]:
+    ) -> Listed[StoredMessage, MessagePosition]:
         found = await messages.list_messages(
             context, queue, selection, limit=count, after=after, as_json=True
         )
         return Listed(found.messages, found.next)
 
-    return await read_filtered(read, limit, after, MessageAnswer.of)
+    return await read_filtered(read, limit, after)
 
 
 @operation(
@@ -280,12 +222,11 @@ async def list_messages(
 )
 async def get_queue_message(
     queue: FromPath[str], message_id: FromPath[str], context: NamedDependency[Context]
-) -> MessageAnswer:
+) -> StoredMessage:
     """Returns one message that is not settled yet."""
     queues.check_visible(queue)
     wanted = read_path_id(Prefix.MESSAGE, message_id, "message")
-    found = await messages.show_message(context, wanted, queue=queue, as_json=True)
-    return MessageAnswer.of(found)
+    return await messages.show_message(context, wanted, queue=queue, as_json=True)
 
 
 @operation(
@@ -297,10 +238,10 @@ async def get_queue_message(
 )
 async def get_message(
     message_id: FromPath[str], context: NamedDependency[Context]
-) -> MessageAnswer:
+) -> StoredMessage:
     """Returns one message that is not settled yet, in whatever queue it is."""
     wanted = read_path_id(Prefix.MESSAGE, message_id, "message")
-    return MessageAnswer.of(await messages.show_message(context, wanted, as_json=True))
+    return await messages.show_message(context, wanted, as_json=True)
 
 
 @operation(

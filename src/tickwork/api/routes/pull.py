@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from litestar.di import NamedDependency
 from litestar.openapi.spec import Example
@@ -14,11 +13,15 @@ from tickwork.api.operation import operation
 from tickwork.api.query import body_reader, finished
 from tickwork.api.server_state import ServerState
 from tickwork.core.access import Caller, Permission
-from tickwork.core.answers.ids import Prefix, optional_id, public_id
+from tickwork.core.answers.message import (
+    AckAnswer,
+    Extended,
+    PullAnswer,
+    PulledMessage,
+    RefusedLease,
+)
 from tickwork.core.fields import Reader, shown
 from tickwork.core.limits import DELAY_SECONDS_MAX, LEASE_SECONDS_MAX
-from tickwork.core.message.body import body_in_json
-from tickwork.core.model import ContentType, Message
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.ops import pull, queues
 from tickwork.ops.context import Context
@@ -35,45 +38,6 @@ class PullRequest(Struct, frozen=True, kw_only=True):
         Meta(description="How long the messages are leased; default: the queue's setting."),
     ] = None
     wait_ms: Annotated[int, Meta(ge=0, le=int(pull.WAIT_SECONDS_MAX * 1000))] = 0
-
-
-class MessageMetadata(Struct, frozen=True, kw_only=True):
-    """What a message has besides its body. `run` is 0 for a slot itself, and counts its further
-    runs."""
-
-    content_type: ContentType
-    type: str | None
-    source: str | None
-    event_id: str | None
-    key: str | None
-    priority: int
-    correlation_id: str | None
-    causation_id: str | None
-    hops: int
-    batch_id: str | None
-    schedule_id: str | None
-    slot: datetime | None
-    run: int
-    catch_up: bool
-    idempotency_key: str | None
-
-
-class PulledMessage(Struct, frozen=True, kw_only=True):
-    """A leased message. `attempts` starts at 1."""
-
-    id: str
-    lease_id: str
-    body: Any
-    attempts: int
-    timestamp_ms: Annotated[int, Meta(description="When it was sent.")]
-    metadata: MessageMetadata
-
-
-class PullAnswer(Struct, frozen=True):
-    """Leased messages. `message_backlog_count` may be some seconds old."""
-
-    messages: tuple[PulledMessage, ...]
-    message_backlog_count: int
 
 
 class LeaseName(Struct, frozen=True):
@@ -96,33 +60,11 @@ class AckRequest(Struct, frozen=True, kw_only=True):
     retries: list[LeaseRetry] = []
 
 
-class RefusedLease(Struct, frozen=True):
-    """A lease that is over: its message may be with another consumer, or gone."""
-
-    lease_id: str
-    code: Literal["not_held"] = "not_held"
-
-
-class AckAnswer(Struct, frozen=True):
-    """How many leases were settled, and which were over."""
-
-    ack_count: int
-    retry_count: int
-    refused: tuple[RefusedLease, ...]
-
-
 class ExtendRequest(Struct, frozen=True, kw_only=True):
     """A lease, and how long it lasts from now."""
 
     lease_id: _LEASE_ID
     visibility_timeout_ms: Annotated[int, Meta(ge=0, le=LEASE_SECONDS_MAX * 1000)]
-
-
-class Extended(Struct, frozen=True):
-    """The lease goes on."""
-
-    lease_id: str
-    visibility_timeout_ms: int
 
 
 _PULL = [Example(summary="Wait up to 10 seconds", value={"batch_size": 10, "wait_ms": 10000})]
@@ -164,10 +106,8 @@ async def pull_messages(
         lease_seconds=None if lease is None else lease / 1000,
         wait_seconds=(wait or 0) / 1000,
     )
-    shown_messages = tuple(
-        _pulled(message.message, message.lease_id) for message in pulled.messages
-    )
-    return PullAnswer(shown_messages, pulled.backlog)
+    leased = (PulledMessage.of(message.message, message.lease_id) for message in pulled.messages)
+    return PullAnswer(tuple(leased), pulled.backlog)
 
 
 @operation(
@@ -254,34 +194,6 @@ def _retry(field: str, given: object, caller: Caller) -> pull.Retry:
     finished(reader)
     lease = pull.read_lease(f"{field}.lease_id", fields.get("lease_id"), caller.scope)
     return pull.Retry(lease, delay)
-
-
-def _pulled(message: Message, lease_id: str) -> PulledMessage:
-    metadata = MessageMetadata(
-        content_type=message.content_type,
-        type=message.type,
-        source=message.source,
-        event_id=message.event_id,
-        key=message.key,
-        priority=message.priority,
-        correlation_id=message.correlation_id,
-        causation_id=message.causation_id,
-        hops=message.hops,
-        batch_id=optional_id(Prefix.BATCH, message.batch_id),
-        schedule_id=optional_id(Prefix.SCHEDULE, message.schedule_id),
-        slot=message.slot,
-        run=message.run,
-        catch_up=message.catch_up,
-        idempotency_key=message.idempotency_key,
-    )
-    return PulledMessage(
-        id=public_id(Prefix.MESSAGE, message.id),
-        lease_id=lease_id,
-        body=body_in_json(message.body, message.content_type),
-        attempts=message.attempts + 1,
-        timestamp_ms=int(message.sent_at.timestamp() * 1000),
-        metadata=metadata,
-    )
 
 
 PULL_ROUTES = (pull_messages, ack_messages, extend_message)

@@ -33,7 +33,7 @@ class EndpointAnswer(EndpointSettings, frozen=True, kw_only=True, omit_defaults=
         settings: dict[str, Any] = structs.asdict(endpoint.settings)
         return cls(
             **settings,
-            id=Id(Prefix.ENDPOINT, endpoint.id),
+            id=Id.of(Prefix.ENDPOINT, endpoint.id),
             name=endpoint.name,
             health=endpoint.health,
             disabled_at=endpoint.disabled_at,

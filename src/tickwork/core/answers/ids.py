@@ -2,9 +2,9 @@
 
 `sch_0199…` sorts as the id does. Wherever an id is given, its prefix may be left out.
 
-Inside, an id is a plain UUID: rows, hashes and keys are made of it. What users see, the structs
-of `core.answers`, have an `Id`. `without_prefix` and `read_id` make it plain where it comes back.
-`ENCODER` writes answers as JSON, and `decoder_of` reads them: msgspec alone knows no `Id`.
+Inside, an id is a plain UUID: rows, hashes and keys are made of it. What users see has an `Id`,
+which is text. `read_id` makes it plain where it comes back. msgspec writes no subclass of `str`
+unless it is told how: `ENCODER` does (`enc_hook=str` is enough), and `decoder_of` reads answers.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from __future__ import annotations
 import builtins
 import re
 from enum import StrEnum
-from functools import cache, total_ordering
-from typing import Any, TypeAlias, TypeVar, overload
+from functools import cache
+from typing import Any, Self, TypeAlias, TypeVar, overload
 from uuid import UUID
 
 import msgspec
@@ -41,50 +41,59 @@ _PREFIXES = re.compile(rf"({'|'.join(Prefix)})_")
 _DIGITS = 32
 
 
-@total_ordering
-class Id:
-    """An id that is written with the prefix of its kind. It equals its UUID, and hashes and sorts
-    as that. It is no subclass of UUID: msgspec would write those without a prefix."""
+class Id(str):
+    """An id as users see it: the text `msg_…`, a `str` wherever one is expected.
 
-    __slots__ = ("prefix", "uuid")
+    `==` also knows its UUID and its other spelling, without the prefix. A hash can agree with one
+    of them only: it is that of the text `msg_…`. So a set or a dict finds an id by its text, and
+    not by a UUID; `uuid` is the key among UUIDs.
+    """
 
-    def __init__(self, prefix: Prefix, value: UUID) -> None:
-        self.prefix, self.uuid = prefix, value
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, prefix: Prefix, value: UUID) -> Self:
+        """The id of a kind."""
+        return cls(public_id(prefix, value))
+
+    @classmethod
+    def of_optional(cls, prefix: Prefix, value: UUID | None) -> Self | None:
+        """The id of a kind; None if there is none."""
+        return None if value is None else cls.of(prefix, value)
+
+    @property
+    def uuid(self) -> UUID:
+        """The id without its prefix, as rows have it."""
+        return UUID(self.hex)
 
     @property
     def hex(self) -> str:
         """The 32 digits."""
-        return self.uuid.hex
+        return self[-_DIGITS:]
 
     @property
     def bytes(self) -> builtins.bytes:
-        """The 16 bytes, by which drivers of databases store it."""
+        """The 16 bytes of its UUID."""
         return self.uuid.bytes
 
     def __eq__(self, other: object) -> bool:
-        return self.uuid == without_prefix(other)
+        if isinstance(other, UUID):
+            return self.uuid == other
+        if not isinstance(other, str):
+            return NotImplemented
+        return (
+            str.__eq__(self, other)
+            or parse_public_id(other, Prefix(self[: -_DIGITS - 1])) == self.uuid
+        )
 
-    def __lt__(self, other: Id | UUID) -> bool:
-        return self.uuid < without_prefix(other)
+    def __ne__(self, other: object) -> bool:  # That of `str` would not ask `__eq__`.
+        return not self == other
 
-    def __hash__(self) -> int:
-        return hash(self.uuid)
-
-    def __str__(self) -> str:
-        return public_id(self.prefix, self.uuid)
-
-    def __format__(self, spec: str) -> str:
-        return format(str(self), spec)
-
-    def __repr__(self) -> str:
-        return f"Id({str(self)!r})"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Id, (self.prefix, self.uuid)
+    __hash__ = str.__hash__
 
 
-GivenId: TypeAlias = Id | UUID | str
-"""An id as callers may give it: as they got it, without its prefix, or as text."""
+GivenId: TypeAlias = UUID | str
+"""An id as callers may give it: as they got it, or without its prefix."""
 
 
 @overload
@@ -106,12 +115,17 @@ def parse_id(text: str) -> Id:
     value = parse_public_id(text)
     if found is None or value is None:
         raise ValueError(f"{text!r} is no id")
-    return Id(Prefix(found[1]), value)
+    return Id.of(Prefix(found[1]), value)
+
+
+def plain_text(value: T) -> T | str:
+    """A plain text for an `Id`, which only `ENCODER` could write; any other value as it is."""
+    return str(value) if isinstance(value, Id) else value
 
 
 def plain_id(value: object) -> str:
-    """What msgspec writes for an `Id`: its text."""
-    if isinstance(value, Id):
+    """What msgspec writes for a subclass of `str`, such as `Id`: its text."""
+    if isinstance(value, str):
         return str(value)
     raise TypeError(f"Encoding objects of type {type(value).__name__} is unsupported")
 
@@ -138,7 +152,7 @@ def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
 
 
 def public_id(prefix: Prefix, value: UUID) -> str:
-    """An id with its prefix."""
+    """An id with its prefix, as a part of a text or of JSON."""
     return f"{prefix}_{value.hex}"
 
 
@@ -214,8 +228,15 @@ def _fields(record: type[Struct]) -> tuple[tuple[str, Prefix | None], ...]:
 
 def _with_prefix(value: Any, prefix: Prefix | None) -> Any:
     if isinstance(value, UUID):
-        return value if prefix is None else Id(prefix, value)
+        return value if prefix is None else Id.of(prefix, value)
     return with_prefixes(value) if isinstance(value, Struct | tuple | list) else value
+
+
+def fields_as_in(record: object, kind: type[Struct]) -> dict[str, Any]:
+    """The fields that an answer of a kind has in common with a stored record. Ids of other things
+    get their prefixes; its own, `id`, is left to the answer."""
+    shared = (name for name in kind.__struct_fields__ if name != "id" and hasattr(record, name))
+    return {name: _with_prefix(getattr(record, name), _FIELDS.get(name)) for name in shared}
 
 
 def read_path_id(prefix: Prefix, text: str, kind: str) -> UUID:

@@ -19,6 +19,7 @@ from uuid import UUID
 import msgspec
 from msgspec import Struct, structs
 
+from tickwork.core.answers.ids import plain_id
 from tickwork.core.entity.model import EntityHead
 from tickwork.core.fields import shown, text_faults
 from tickwork.core.limits import ENTITIES_PREFIX, FOREVER_SECONDS, TYPE_LENGTH_MAX, check_message
@@ -240,7 +241,8 @@ def entity_id(type_name: str, key: str) -> UUID:
 
 def fingerprint(call: Call) -> bytes:
     """A digest of the method and the arguments of a call."""
-    asked = msgspec.json.encode([call.method, call.args, call.kwargs], order="sorted")
+    called = [call.method, call.args, call.kwargs]
+    asked = msgspec.json.encode(called, enc_hook=plain_id, order="sorted")
     return blake2b(asked, digest_size=16).digest()
 
 

@@ -11,6 +11,7 @@ from typing import Any, TypeVar, overload
 import msgspec
 from msgspec import Struct, field
 
+from tickwork.core.answers.ids import ENCODER
 from tickwork.core.message.body import check_finite
 from tickwork.core.stable_hash import stable_hash
 from tickwork.errors import FieldError, InvalidInput, ServiceFailed
@@ -119,7 +120,7 @@ def _decoded(body: bytes, kind: Any) -> Any:
 def encoded(value: object) -> bytes:
     """A value as JSON. Raises `InvalidInput` for one that is none."""
     try:
-        written = msgspec.json.encode(value)
+        written = ENCODER.encode(value)
     except (TypeError, ValueError, msgspec.EncodeError) as error:
         raise InvalidInput([FieldError("json", f"cannot be written as JSON: {error}")]) from None
     check_finite(value, written, "json")

@@ -19,9 +19,9 @@ from enum import StrEnum
 from typing import ClassVar
 from uuid import UUID
 
-from msgspec import Struct, field, json
+from msgspec import Struct, field
 
-from tickwork.core.answers.ids import Prefix, public_id
+from tickwork.core.answers.ids import ENCODER, Id, Prefix, decoder_of, public_id
 from tickwork.core.message.error_summary import summary
 from tickwork.core.message.message_list import END_OF_TIME, LAST_ID, NO_ID
 from tickwork.core.model import ContentType, NewMessage, slot_key
@@ -46,7 +46,7 @@ class Death(Struct, frozen=True, kw_only=True):
     died, `dead_letter_id` the dead letter recorded there. `error` is one line; the dead letter has
     the traceback."""
 
-    dead_letter_id: UUID
+    dead_letter_id: Id
     queue: str
     reason: str
     error: str | None
@@ -56,10 +56,10 @@ class Death(Struct, frozen=True, kw_only=True):
     @property
     def text(self) -> str:
         """As a message stores it."""
-        return json.encode(self).decode()
+        return ENCODER.encode(self).decode()
 
 
-_DEATH = json.Decoder(Death)
+_DEATH = decoder_of(Death)
 
 
 def read_death(text: str | None) -> Death | None:

@@ -26,7 +26,7 @@ from uuid import UUID
 import msgspec
 from msgspec import Struct
 
-from tickwork.core.answers.ids import Prefix, parse_public_id, public_id
+from tickwork.core.answers.ids import Id, Prefix, parse_public_id, public_id
 from tickwork.core.delivery.breaker import HealthChange, HealthEvent
 from tickwork.core.delivery.endpoint import Endpoint
 from tickwork.core.entity.call import Call, read_call
@@ -110,7 +110,7 @@ class DeadMessage(Struct, frozen=True, kw_only=True):
     def death(self) -> Death:
         """What the consumer of a dead-letter queue sees of it."""
         return Death(
-            dead_letter_id=self.dead_letter_id,
+            dead_letter_id=Id.of(Prefix.DEAD_LETTER, self.dead_letter_id),
             queue=self.queue,
             reason=self.reason,
             error=summary(self.error),

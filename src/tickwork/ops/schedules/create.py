@@ -12,6 +12,7 @@ from msgspec import structs
 
 from tickwork.app.payloads import PayloadOf, no_types
 from tickwork.core import when
+from tickwork.core.answers.ids import plain_id
 from tickwork.core.fields import shown
 from tickwork.core.model import SYSTEM
 from tickwork.core.schedule.fields import (
@@ -361,4 +362,4 @@ def _without_own(fields: Mapping[str, object]) -> dict[str, object]:
 
 
 def _template_key(fields: Mapping[str, object]) -> bytes:
-    return msgspec.json.encode(_without_own(fields), order="sorted")
+    return msgspec.json.encode(_without_own(fields), enc_hook=plain_id, order="sorted")

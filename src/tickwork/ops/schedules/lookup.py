@@ -9,11 +9,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-import msgspec
 from msgspec import structs
 
 from tickwork.core import when
-from tickwork.core.answers.ids import GivenId, Prefix, parse_public_id, public_id, without_prefix
+from tickwork.core.answers.ids import ENCODER, GivenId, Prefix, parse_public_id, public_id
 from tickwork.core.delivery.endpoint import ENDPOINTS_MAX
 from tickwork.core.entity.call import queue_of
 from tickwork.core.fields import FAULTS_MAX, no_queue, shown
@@ -54,7 +53,7 @@ LIST_LIMIT = 100
 
 async def get_schedule(context: Context, reference: GivenId) -> Schedule:
     """Returns the schedule with this id or name; raises `NotFound` if there is none."""
-    given: object = without_prefix(reference)
+    given: object = reference
     if not isinstance(given, UUID | str):
         fault = f"must be the id or name of a schedule, not {shown(given)}"
         raise InvalidInput([FieldError("schedule", fault)])
@@ -84,7 +83,7 @@ def metadata_filter(wanted: object) -> str:
     ):
         fault = "must be an object whose values are texts, whole numbers, true or false"
         raise InvalidInput([FieldError("metadata", fault)])
-    return msgspec.json.encode(wanted).decode()
+    return ENCODER.encode(wanted).decode()
 
 
 def owned(bodies: Sequence[Mapping[str, object]], scope: Scope) -> Sequence[Mapping[str, object]]:

@@ -34,6 +34,7 @@ import msgspec
 from msgspec import Struct
 
 from tickwork.app.invocation import Noted, Rows, Written, check_statement, check_text
+from tickwork.core.answers.ids import plain_id
 from tickwork.core.http.message import HttpRequest, HttpResponse
 from tickwork.core.message import outcome as outcomes
 from tickwork.core.message.decide import clean_error
@@ -150,7 +151,7 @@ OUTCOMES: dict[str, type[Outcome]] = {
 def encode_frame(frame: object, number: int) -> bytes:
     """Encodes a frame with its header; `ValueError` if it is too long or cannot be encoded."""
     try:
-        body = msgspec.msgpack.encode(frame)
+        body = msgspec.msgpack.encode(frame, enc_hook=plain_id)
     except (TypeError, OverflowError, msgspec.EncodeError) as error:
         raise ValueError(
             f"it contains a value that cannot be sent to another process: {error}"

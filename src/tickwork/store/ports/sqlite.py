@@ -11,6 +11,7 @@ from uuid import UUID
 
 import msgspec
 
+from tickwork.core.answers.ids import ENCODER
 from tickwork.store.shared.columns import Kind
 from tickwork.store.sqlite.engine.database import Database
 from tickwork.store.sqlite.engine.sql import SQL, from_microseconds, to_microseconds
@@ -91,7 +92,7 @@ def _encode(transaction: Transaction, value: Any) -> Any:
     if isinstance(value, UUID):
         return value.bytes
     if isinstance(value, list):
-        return msgspec.json.encode(value).decode()
+        return ENCODER.encode(value).decode()
     return value
 
 

@@ -9,6 +9,7 @@ from uuid import UUID
 
 import msgspec
 
+from tickwork.core.answers.ids import ENCODER
 from tickwork.core.entity.call import prefix_end
 from tickwork.core.entity.model import (
     Alarm,
@@ -24,7 +25,7 @@ _SCHEDULES = msgspec.json.Decoder(tuple[str, ...])
 
 def schedules_text(names: Sequence[str]) -> str:
     """Encodes the names of an entity's schedules."""
-    return msgspec.json.encode(names).decode()
+    return ENCODER.encode(names).decode()
 
 
 def head_of(

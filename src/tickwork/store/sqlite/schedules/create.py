@@ -10,8 +10,7 @@ from itertools import chain, islice
 from typing import Any, NamedTuple
 from uuid import UUID
 
-import msgspec
-
+from tickwork.core.answers.ids import ENCODER
 from tickwork.core.model import Scope
 from tickwork.core.schedule.model import NewSchedule, Schedule, check_owner
 from tickwork.core.tenant_limits import (
@@ -205,7 +204,7 @@ def check_number_now(transaction: Transaction, tenant: str, owners: Collection[s
         check_schedule_count(tenant, there, schedules_max)
     named = [owner for owner in owners if owner is not None]
     if owner_schedules_max is not None and named:
-        values = (tenant, msgspec.json.encode(named).decode(), OWNER_SCHEDULES_MAX + 1)
+        values = (tenant, ENCODER.encode(named).decode(), OWNER_SCHEDULES_MAX + 1)
         counted = transaction.execute(SQL.count_owner_schedules, values).fetchall()
         check_owner_counts(tenant, dict(counted), owner_schedules_max)
 
