@@ -274,6 +274,7 @@ async def test_the_token_is_stored_as_a_hash(app: Tickwork, database: str | None
     assert token not in str(message)
 
 
+@pytest.mark.one_store("sqlite")
 @pytest.mark.parametrize("token", ["", "tct_", "tct_AAAA", "abc", "tct_é", "tct_" + "A" * 2_000])
 async def test_what_is_not_a_token_is_refused(
     app: Tickwork, database: str | None, token: str
@@ -285,6 +286,7 @@ async def test_what_is_not_a_token_is_refused(
             await app.firings.complete("tct_" + "A" * 64 + "ZGVmYXVsdA")
 
 
+@pytest.mark.one_store("sqlite")
 @pytest.mark.parametrize(
     ("target", "field"),
     [

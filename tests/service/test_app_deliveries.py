@@ -324,6 +324,7 @@ async def test_the_hidden_queue_is_not_listed(app: Tickwork, database: str | Non
         assert (await h.store.queues.get(SYSTEM, "tickwork.deliveries")).tenant is None
 
 
+@pytest.mark.one_store("sqlite")
 @pytest.mark.parametrize(
     ("target", "field"),
     [

@@ -400,6 +400,7 @@ async def test_a_receivers_wish_delays_the_retry_and_a_permanent_status_ends_it(
     assert (dead.reason, dead.error) == ("permanent", "the receiver answered 422")
 
 
+@pytest.mark.one_store("sqlite")
 async def test_nothing_is_lost_when_a_receiver_is_down_for_two_days(
     app: Tickwork, h: Harness
 ) -> None:

@@ -171,6 +171,7 @@ async def test_a_handler_that_is_retried_calls_and_sends_to_an_entity_once(
     assert await app.entity(Counter, "b").value() == 7
 
 
+@pytest.mark.one_store("sqlite")
 @pytest.mark.parametrize(
     ("call", "field"),
     [

@@ -102,6 +102,7 @@ async def test_a_slot_whose_call_fails_is_retried_and_runs_once(app: Tickwork, h
     assert await app.entity(Diary, "a").notes() == ["-"]
 
 
+@pytest.mark.one_store("sqlite")
 @pytest.mark.usefixtures("h")
 @pytest.mark.parametrize(
     ("target", "field"),
@@ -195,6 +196,7 @@ async def test_a_call_that_fails_schedules_nothing(app: Tickwork, h: Harness) ->
     assert await app.schedules.list() == ()
 
 
+@pytest.mark.one_store("sqlite")
 @pytest.mark.usefixtures("h")
 @pytest.mark.parametrize(
     ("options", "field"),

@@ -424,6 +424,7 @@ async def test_a_list_has_all_keys_unless_it_is_given_a_limit(app: Tickwork) -> 
     assert await run(app, all_keys) == [wanted[1:], wanted[:0:-1], wanted[1:1_501]]
 
 
+@pytest.mark.one_store("sqlite")
 @pytest.mark.usefixtures("h")
 @pytest.mark.parametrize(
     ("work", "fault"),
@@ -445,6 +446,7 @@ async def test_what_cannot_be_meant_is_refused_at_once(
 NAN, INFINITY = float("nan"), float("inf")
 
 
+@pytest.mark.one_store("sqlite")
 @pytest.mark.parametrize(
     ("value", "path"),
     [

@@ -140,6 +140,7 @@ def retry_and_raise(message: Message[Any]) -> None:
     raise Permanent("the reason") if message.body == "permanent" else ValueError("the reason")
 
 
+@pytest.mark.one_store("sqlite")
 @pytest.mark.parametrize("body", ["failed", "permanent"])
 @pytest.mark.parametrize("isolation", ["thread", "process"])
 async def test_an_error_after_a_retry_is_told_and_the_retry_counts(

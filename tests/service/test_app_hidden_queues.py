@@ -105,6 +105,7 @@ async def dead_delivery(app: Tickwork, h: Harness, queue: str) -> Any:
     return (await app.dead_letters.list(queue))[0]
 
 
+@pytest.mark.one_store("sqlite")
 @pytest.mark.parametrize("queue", sorted(HIDDEN_QUEUES))
 async def test_an_edited_delivery_goes_where_it_went_before(
     app: Tickwork, database: str | None, queue: str

@@ -25,6 +25,7 @@ async def created(app: Tickwork, **fields: Any) -> str:
     return fields.get("idempotency_key") or str(without_prefix(made.id))
 
 
+@pytest.mark.one_store("sqlite")
 @pytest.mark.parametrize("own", [None, "reminder:ada"])
 @pytest.mark.parametrize("overlap", ["allow", "buffer_all"])
 async def test_every_attempt_of_a_slot_has_the_same_key_also_after_a_replay(

@@ -37,6 +37,7 @@ async def test_limits_are_put_shown_and_deleted(app: Tickwork, h: Harness) -> No
         await app.limits.get("partner")
 
 
+@pytest.mark.one_store("sqlite")
 @pytest.mark.parametrize(
     ("name", "fields", "fault"),
     [

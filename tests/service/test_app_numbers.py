@@ -75,6 +75,7 @@ GIVEN: dict[str, tuple[Given, str]] = {
 }
 
 
+@pytest.mark.one_store("sqlite")
 @pytest.mark.usefixtures("h")
 @pytest.mark.parametrize("name", GIVEN)
 async def test_a_nan_is_refused_with_its_path(app: Tickwork, name: str) -> None:

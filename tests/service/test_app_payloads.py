@@ -90,6 +90,7 @@ async def test_a_handler_is_given_what_was_sent(
         assert seen == [kind(to="a@example.com", copies=7), kind(to="b@example.com")]
 
 
+@pytest.mark.one_store("sqlite")
 @pytest.mark.parametrize("kind", [Struct, Data, Model])
 async def test_what_does_not_fit_is_refused_when_it_is_sent(
     app: Tickwork, database: str | None, kind: Any
@@ -191,6 +192,7 @@ async def test_a_body_that_is_not_what_it_says_is_dead_also_without_a_type(
         assert sorted(letter.body for letter in dead) == [b"{", b"\xff"]
 
 
+@pytest.mark.one_store("sqlite")
 @pytest.mark.parametrize("kind", [Struct, Data, Model])
 async def test_a_text_is_no_payload_of_a_type(
     app: Tickwork, database: str | None, kind: Any

@@ -127,6 +127,7 @@ async def test_a_failed_probe_is_sent_again_at_its_own_time(app: Tickwork, h: Ha
     assert timedelta() <= dead.failed_at - due <= AN_HOUR
 
 
+@pytest.mark.one_store("sqlite")
 async def test_messages_that_always_fail_do_not_keep_the_breaker_open(
     app: Tickwork, h: Harness
 ) -> None:

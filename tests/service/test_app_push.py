@@ -148,6 +148,7 @@ async def test_a_permanent_status_makes_a_dead_letter_at_once(app: Tickwork, h: 
     assert [letter.reason for letter in await h.dead("work")] == ["permanent"]
 
 
+@pytest.mark.one_store("sqlite")
 async def test_an_open_breaker_delays_and_burns_no_attempt(app: Tickwork, h: Harness) -> None:
     await make(app, max_retries=1, backoff=Fixed(seconds=7_200))
     h.deliveries.answer = lambda _: "the connection was refused"

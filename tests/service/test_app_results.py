@@ -260,6 +260,7 @@ async def test_an_update_replaces_and_removes_them(app: Tickwork, database: str 
         assert len(await h.sent("bad")) == 1
 
 
+@pytest.mark.one_store("sqlite")
 @pytest.mark.parametrize(
     ("given", "field"),
     [

@@ -62,6 +62,7 @@ class Later:
         yield
 
 
+@pytest.mark.one_store("sqlite")
 @pytest.mark.parametrize("decorator", [plainly, without_await])
 @pytest.mark.parametrize(
     ("function", "kind"),

@@ -52,6 +52,7 @@ def body(payload: Any, queue: str = "emails", **fields: Any) -> ScheduleFields:
     return {"cron_expr": NINE, "target": {"queue": queue}, "payload": payload, **fields}  # type: ignore[typeddict-item]
 
 
+@pytest.mark.one_store("sqlite")
 @pytest.mark.parametrize("kind", [Struct, Data, Model])
 async def test_a_payload_that_does_not_fit_its_queue_is_refused_at_create_and_update(
     app: Tickwork, database: str | None, kind: type[Any]

@@ -51,6 +51,7 @@ NO_SECONDS = "TypeError: a Snooze without seconds"
 OUT_OF_RANGE = "ValueError: seconds must be from 0 to 31536000"
 
 
+@pytest.mark.one_store("sqlite")
 @pytest.mark.parametrize(
     ("error", "reason", "told"),
     [

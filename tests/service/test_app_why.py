@@ -84,6 +84,7 @@ async def test_a_message_says_what_it_waits_for_in_every_state(database: str | N
             await app.why(gone)
 
 
+@pytest.mark.one_store("sqlite")
 async def test_a_waiting_message_says_what_is_ahead_and_when_it_starts(
     database: str | None,
 ) -> None:

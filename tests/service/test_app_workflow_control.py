@@ -139,6 +139,7 @@ def shop(notes: list[str], name: str, **options: Any) -> Tickwork:
     return made
 
 
+@pytest.mark.one_store("sqlite")
 async def test_a_diverged_run_says_so_everywhere_and_goes_on_when_somebody_accepts_it(
     database: str | None, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -492,6 +493,7 @@ async def test_an_accepted_step_of_another_kind_is_replaced(database: str | None
     assert notes == ["pause"]
 
 
+@pytest.mark.one_store("sqlite")
 async def test_what_was_accepted_holds_for_that_record_only(database: str | None) -> None:
     notes: list[str] = []
 
@@ -550,6 +552,7 @@ async def test_a_body_starts_nothing_while_it_is_undone(
     assert notes == ["charge", "refund"]
 
 
+@pytest.mark.one_store("sqlite")
 async def test_the_replay_of_a_dead_letter_repeats_nothing_that_changed_code_renames(
     database: str | None,
 ) -> None:
@@ -688,6 +691,7 @@ async def test_arguments_with_other_keys_than_texts_are_compared(database: str |
     assert notes == ["pay"]
 
 
+@pytest.mark.one_store("sqlite")
 @pytest.mark.parametrize(
     ("change", "text"),
     [
@@ -771,6 +775,7 @@ def receipts(notes: list[str], change: str) -> Tickwork:
     return made
 
 
+@pytest.mark.one_store("sqlite")
 async def test_why_says_which_version_a_run_needs_and_who_has_it(database: str | None) -> None:
     notes: list[str] = []
     old, new = Tickwork(), Tickwork()

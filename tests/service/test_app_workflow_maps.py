@@ -145,6 +145,7 @@ async def test_an_item_is_retried_and_finds_its_function_in_a_process_that_never
         assert await run.result() == [3, 6]
 
 
+@pytest.mark.one_store("sqlite")
 async def test_a_run_with_a_map_survives_a_crash_at_every_boundary(
     app: Tickwork, database: str | None
 ) -> None:
@@ -302,6 +303,7 @@ def paged(notes: list[str], code: str) -> Tickwork:
     return made
 
 
+@pytest.mark.one_store("sqlite")
 @pytest.mark.parametrize("code", ["removed", "other function", "another item"])
 async def test_no_item_of_a_map_runs_on_code_from_which_its_run_diverges(
     database: str | None, code: str
@@ -321,6 +323,7 @@ async def test_no_item_of_a_map_runs_on_code_from_which_its_run_diverges(
     assert notes == ["page 0", "page 0", "page 1", "page 2"]
 
 
+@pytest.mark.one_store("sqlite")
 async def test_the_items_of_a_map_go_on_when_somebody_accepts_the_code_of_their_run(
     database: str | None,
 ) -> None:

@@ -378,6 +378,7 @@ async def test_a_compensation_that_fails_is_a_dead_letter_and_the_others_go_on(
     assert undone == [3, 1]
 
 
+@pytest.mark.one_store("sqlite")
 @pytest.mark.parametrize("is_cancelled", [False, True])
 async def test_a_replay_tries_failed_compensations_again_and_only_those(
     app: Tickwork, database: str | None, is_cancelled: bool

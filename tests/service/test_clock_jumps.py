@@ -305,6 +305,7 @@ async def test_of_two_nodes_that_are_about_to_tell_of_a_jump_one_does(
     world.check_spacing(made)
 
 
+@pytest.mark.one_store("sqlite")
 async def test_a_machine_that_stood_still_while_others_went_on_moves_nothing(
     world: World,
 ) -> None:
@@ -341,6 +342,7 @@ async def test_a_step_that_leases_live_through_moves_nothing(world: World) -> No
     assert slots == [START + n * EVERY for n in range(1, len(slots) + 1)]
 
 
+@pytest.mark.one_store("sqlite")
 async def test_who_came_after_a_jump_and_knew_nothing_of_it_is_not_moved_again(
     world: World,
 ) -> None:

@@ -20,6 +20,7 @@ async def place(home: Home) -> AsyncIterator[Workplace]:
     await place.app.close()
 
 
+@pytest.mark.one_store("sqlite")
 @pytest.mark.parametrize("handler", [forking.fork, forking.fork_in_a_task])
 async def test_a_copy_that_comes_back_ends_and_answers_nothing(
     place: Workplace, handler: Callable[[Any], Any]
@@ -43,6 +44,7 @@ async def test_a_copy_that_comes_back_ends_and_answers_nothing(
         assert "ValueError: really failed" in dead
 
 
+@pytest.mark.one_store("sqlite")
 async def test_an_answer_to_another_question_is_not_taken(place: Workplace) -> None:
     """The process that gave it is not used again, since nobody knows who speaks there."""
     place.handle(forking.answer_too_much, isolation="process", max_concurrency=1)

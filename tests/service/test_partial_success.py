@@ -357,6 +357,7 @@ TABLE: list[tuple[list[int], tuple[int, str | None, str]]] = [
 """Attempts at slots that have two attempts each, and what the schedule shows after each."""
 
 
+@pytest.mark.one_store("sqlite")
 async def test_the_error_count_follows_the_table(app: Tickwork, database: str | None) -> None:
     answers: list[int] = []
     shown = []

@@ -113,6 +113,7 @@ async def deliver_at_random(app: Tickwork, database: str | None, *, hours: int, 
     assert (counts.ready, counts.delayed, counts.claimed) == (0, 0, 0)
 
 
+@pytest.mark.one_store("sqlite")
 async def test_no_recorded_channel_is_sent_again_whatever_happens(
     app: Tickwork, database: str | None
 ) -> None:

@@ -163,6 +163,7 @@ async def test_days_off_while_nobody_led_are_on_record_with_the_rest(
         assert (await told(life, paused))["excluded"] == noons(5, 6, 12, 13)
 
 
+@pytest.mark.one_store("sqlite")
 async def test_a_pause_of_what_was_caught_up_records_its_days_off_once(
     app: Tickwork, database: str | None
 ) -> None:
@@ -253,6 +254,7 @@ async def test_what_is_not_due_yet_in_a_fire_window_fires_after_a_short_pause(
         assert (life.slots(made), await told(life, made)) == (noons(0), {})
 
 
+@pytest.mark.one_store("sqlite")
 async def test_a_day_that_is_closed_while_the_window_of_its_slot_is_open_is_on_record(
     app: Tickwork, database: str | None
 ) -> None:
@@ -286,6 +288,7 @@ async def test_a_day_that_is_closed_while_the_window_of_its_slot_is_open_is_on_r
             assert (await life.schedules.why(schedule.id, NOON)).code == "excluded"
 
 
+@pytest.mark.one_store("sqlite")
 async def test_a_dead_firing_that_pauses_records_days_off_once(
     app: Tickwork, database: str | None
 ) -> None:
@@ -344,6 +347,7 @@ async def test_a_single_time_whose_day_was_closed_ends_on_record(
         assert (await life.now(made)).status is ScheduleStatus.COMPLETED
 
 
+@pytest.mark.one_store("sqlite")
 async def test_every_slot_of_frequent_rules_around_days_off_is_accounted_for(
     app: Tickwork, database: str | None
 ) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
 from tests.service.schedule_life import living
 from tickwork.core.schedule.model import ScheduleStatus
 from tickwork.facade.app import Tickwork
@@ -16,6 +18,7 @@ def utc(text: str) -> datetime:
     return datetime.fromisoformat(text).replace(tzinfo=UTC)
 
 
+@pytest.mark.one_store("sqlite")
 async def test_the_night_on_which_an_hour_is_missing(app: Tickwork, database: str | None) -> None:
     """Berlin, 29 March 2026: after 01:59 comes 03:00."""
     async with living(app, database, utc("2026-03-28T21:00")) as life:
@@ -58,6 +61,7 @@ async def test_the_night_on_which_an_hour_comes_twice(app: Tickwork, database: s
         ]
 
 
+@pytest.mark.one_store("sqlite")
 async def test_the_night_between_two_years(app: Tickwork, database: str | None) -> None:
     async with living(app, database, utc("2026-12-30T12:00")) as life:
         last_minute = await life.create(cron_expr="59 23 31 12 *")
@@ -109,6 +113,7 @@ async def test_a_day_that_a_zone_leaves_out(app: Tickwork, database: str | None)
         ]
 
 
+@pytest.mark.one_store("sqlite")
 async def test_an_update_around_the_very_minute_neither_loses_nor_doubles_it(
     app: Tickwork, database: str | None
 ) -> None:
@@ -142,6 +147,7 @@ async def test_an_update_to_another_time_at_the_very_minute(
             assert life.slots(made) == [*due, slot + HOUR / 12], offset_seconds
 
 
+@pytest.mark.one_store("sqlite")
 async def test_a_pause_at_the_very_minute_and_a_resume_after_it(
     app: Tickwork, database: str | None
 ) -> None:

@@ -26,6 +26,7 @@ LATE: list[tuple[dict[str, Any], list[int]]] = [
 ]
 
 
+@pytest.mark.one_store("sqlite")
 @pytest.mark.parametrize("at_once", [1, 50])
 async def test_workers_that_were_away_handle_what_the_policy_says(
     app: Tickwork, database: str | None, at_once: int

@@ -74,6 +74,7 @@ async def test_a_slot_that_could_not_be_planned_is_on_record_and_does_not_come(
         assert (await life.now(once)).status is ScheduleStatus.COMPLETED
 
 
+@pytest.mark.one_store("sqlite")
 async def test_what_stands_in_line_behind_a_long_run_runs(
     app: Tickwork, database: str | None
 ) -> None:
@@ -104,6 +105,7 @@ async def test_what_stands_in_line_behind_a_long_run_runs(
             assert await life.reasons(made) == []
 
 
+@pytest.mark.one_store("sqlite")
 async def test_a_line_that_nobody_served_is_judged_by_the_policy(
     app: Tickwork, database: str | None
 ) -> None:

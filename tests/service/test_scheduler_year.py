@@ -38,6 +38,7 @@ async def test_two_weeks_of_ninety_schedules_are_accounted_for(
         assert len(life.fired) > 600
 
 
+@pytest.mark.one_store("sqlite")
 async def test_a_year_of_two_schedules_of_each_kind_is_accounted_for(
     app: Tickwork, database: str | None
 ) -> None:

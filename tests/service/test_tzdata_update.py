@@ -213,6 +213,7 @@ async def test_around_the_change_each_day_has_its_one_firing(
     assert (await again(store, made)).fired == len(found)
 
 
+@pytest.mark.one_store("sqlite")
 async def test_a_rule_with_many_slots_a_day_gets_all_that_are_still_to_come(
     store: Store, clock: VirtualClock, files: ZoneFiles
 ) -> None:

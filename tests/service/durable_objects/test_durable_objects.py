@@ -127,6 +127,7 @@ async def run(app: Tickwork, h: Harness, scenario: dict[str, Any]) -> dict[str, 
     return {"answers": answers, "alarms": notes.alarms}
 
 
+@pytest.mark.one_store("sqlite")
 async def test_an_entity_answers_as_a_durable_object_does_or_an_adr_says_why_not(
     app: Tickwork, database: str | None
 ) -> None:
