@@ -11,12 +11,15 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from tests.kit.api import bearer, in_process, new_key
+from tests.kit.waiting import eventually
 from tests.stores.home import Home
 from tickwork.api import create_api
+from tickwork.api.rates import DELAYED_MAX, RequestGate
 from tickwork.clock import now
 from tickwork.core import when
 from tickwork.core.model import SYSTEM, Tenant
 from tickwork.core.request_rate import CALLERS_MAX, Rates, RequestRates, network_of
+from tickwork.errors import Unauthorized
 
 WRONG = bearer("tw_0123456789_" + "0" * 64)
 
@@ -36,6 +39,24 @@ def monotonic() -> Clock:
     return Clock()
 
 
+class Naps:
+    """The seconds for which answers were delayed. They last until a test lets them end."""
+
+    def __init__(self) -> None:
+        self.seconds: list[float] = []
+        self.may_end = asyncio.Event()
+        self.may_end.set()
+
+    async def __call__(self, seconds: float) -> None:
+        self.seconds.append(seconds)
+        await self.may_end.wait()
+
+
+@pytest.fixture
+def naps() -> Naps:
+    return Naps()
+
+
 @pytest.fixture
 def registry() -> CollectorRegistry:
     return CollectorRegistry()
@@ -43,7 +64,7 @@ def registry() -> CollectorRegistry:
 
 @pytest.fixture
 async def client(
-    home: Home, monotonic: Clock, registry: CollectorRegistry
+    home: Home, monotonic: Clock, registry: CollectorRegistry, naps: Naps
 ) -> AsyncIterator[httpx.AsyncClient]:
     """A client of an API in which a key may make 5 requests a second, and a tenant 8."""
     api = create_api(
@@ -52,6 +73,7 @@ async def client(
         open_store=home.open,
         monotonic=monotonic,
         registry=registry,
+        sleep=naps,
         rates=RequestRates(key_per_second=5, tenant_per_second=8),
     )
     async with in_process(api) as started:
@@ -175,6 +197,57 @@ async def test_wrong_keys_at_once_are_limited_too(
     assert await statuses(client, right, 1) == [200]
     # It was right, and counts as no guess.
     assert [await guess(number) for number in (200, 201)] == [401, 429]
+
+
+async def test_wrong_keys_are_answered_later_and_later(
+    client: httpx.AsyncClient, monotonic: Clock, naps: Naps
+) -> None:
+    assert await statuses(client, WRONG, 22) == [401] * 20 + [429] * 2
+    assert naps.seconds == pytest.approx([number / 10 for number in range(20)])
+    monotonic.seconds += 60.0
+    assert await statuses(client, WRONG, 1) == [401]
+    assert naps.seconds[20:] == [0.0]
+
+
+async def test_others_are_answered_while_wrong_keys_wait(
+    home: Home, client: httpx.AsyncClient, naps: Naps
+) -> None:
+    (right,) = await keys(home, "default")
+    assert await statuses(client, right, 1) == [200]
+    naps.may_end.clear()
+    wrong = [bearer(f"tw_0123456789_{number:064}") for number in range(20)]
+    guesses = [asyncio.create_task(statuses(client, headers, 1)) for headers in wrong]
+    await eventually(lambda: len(naps.seconds) == len(guesses))
+    assert await statuses(client, right, 5) == [200] * 5
+    assert (await client.get("/healthz")).status_code == 200
+    assert not any(guess.done() for guess in guesses)
+    naps.may_end.set()
+    assert await asyncio.gather(*guesses) == [[401]] * len(guesses)
+
+
+async def test_the_answers_that_are_delayed_are_bounded(
+    monotonic: Clock, registry: CollectorRegistry, naps: Naps
+) -> None:
+    gate = RequestGate(RequestRates(), monotonic, registry, naps)
+    naps.may_end.clear()
+
+    async def guess(number: int) -> None:
+        with pytest.raises(Unauthorized):
+            async with gate.guess(f"192.0.{number // 250}.{number % 250}", f"{number}"):
+                raise Unauthorized("Authorization", "it is wrong")
+
+    guesses = [asyncio.create_task(guess(number)) for number in range(DELAYED_MAX + 7)]
+    await eventually(lambda: len(naps.seconds) == DELAYED_MAX)
+    await asyncio.gather(*guesses[DELAYED_MAX:])
+    naps.may_end.set()
+    await asyncio.gather(*guesses)
+    # Those that have waited make room for others, also one whose caller has gone.
+    naps.may_end.clear()
+    gone = asyncio.create_task(guess(DELAYED_MAX + 8))
+    await eventually(lambda: len(naps.seconds) == DELAYED_MAX + 1)
+    gone.cancel()
+    await asyncio.wait([gone])
+    assert gate._delayed == 0
 
 
 async def test_many_requests_at_once_with_a_key_that_is_right_are_no_guesses(home: Home) -> None:

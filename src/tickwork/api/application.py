@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from datetime import datetime
@@ -128,6 +129,7 @@ def create_api(
     trusted_proxies: Sequence[str] = (),
     issuers: Sequence[Issuer] = (),
     monotonic: Callable[[], float] = clock.monotonic,
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     outside: Outside = NO_OUTSIDE,
     rates: RequestRates | None = None,
     types: AppTypes | None = None,
@@ -138,9 +140,9 @@ def create_api(
     is opened on startup and closed on shutdown; without `open_store`, routes that need a store
     answer 503. `beside` runs next to the application while it serves. /metrics serves `registry`,
     without a key if the server `is_on_loopback`. `trusted_proxies` may name their clients. It
-    accepts JWTs of the `issuers`. Cached keys age by `monotonic`. `outside` is what reaches the
-    outside, for webhooks and endpoints. `rates` are the requests a second that callers may make,
-    `types` those of the app that runs in this process.
+    accepts JWTs of the `issuers`. Cached keys age by `monotonic`; answers to wrong keys wait in
+    `sleep`. `outside` is what reaches the outside, for webhooks and endpoints. `rates` are the
+    requests a second that callers may make, `types` those of the app that runs in this process.
     """
     check_jwt = JwtChecker(issuers, monotonic).caller if issuers else None
     metrics_registry = registry or CollectorRegistry()
@@ -148,7 +150,7 @@ def create_api(
         now=now,
         limits=limits,
         registry=metrics_registry,
-        gate=RequestGate(rates or RequestRates(), monotonic, metrics_registry),
+        gate=RequestGate(rates or RequestRates(), monotonic, metrics_registry, sleep),
         is_on_loopback=is_on_loopback,
         trusted_proxies=TrustedProxies(trusted_proxies),
         outside=outside,

@@ -1,9 +1,10 @@
 """Refuses requests beyond the rate of their key or tenant, and wrong keys beyond that of their
-address. Other callers are answered meanwhile."""
+address; answers to wrong keys come late. Other callers are answered meanwhile."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Hashable
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
@@ -16,6 +17,7 @@ from tickwork.core.request_rate import (
     Rates,
     RequestRates,
     network_of,
+    wrong_key_delay_seconds,
 )
 from tickwork.errors import RateExceeded, Unauthorized
 
@@ -23,6 +25,10 @@ KNOWN_SECONDS = 600.0
 """Seconds for which a key that was right is not refused for the wrong keys of its address."""
 
 KNOWN_KEYS_MAX = 20_000
+
+DELAYED_MAX = 500
+"""Maximum number of answers that are delayed at a time. Those to more wrong keys, which come from
+many addresses, are not: they would only keep connections."""
 
 
 class _Limit(NamedTuple):
@@ -39,9 +45,14 @@ class RequestGate:
     """Counts the requests of one process."""
 
     def __init__(
-        self, rates: RequestRates, monotonic: Callable[[], float], registry: CollectorRegistry
+        self,
+        rates: RequestRates,
+        monotonic: Callable[[], float],
+        registry: CollectorRegistry,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._rates, self._monotonic = rates, monotonic
+        self._sleep, self._delayed = sleep, 0
         self._callers, self._wrong = Rates(), Rates(WRONG_KEYS_BURST_SECONDS)
         self._known: dict[str, float] = {}
         self._guessed: set[str] = set()
@@ -89,7 +100,8 @@ class RequestGate:
 
         Raises `RateExceeded` if too many wrong keys came from the address. A key that was right
         some minutes ago passes: others may share the address of its proxy. Requests with one key at
-        once are one guess. A request without a key is none.
+        once are one guess. A request without a key is none. `Unauthorized` goes on after a delay,
+        in which the request holds nothing but its connection.
         """
         if credential is None:
             yield
@@ -108,6 +120,7 @@ class RequestGate:
             if not is_counted:
                 self._take(host)
             self._refused.labels("wrong_key").inc()
+            await self._delay(host)
             raise
         finally:
             if is_counted:
@@ -123,6 +136,18 @@ class RequestGate:
             self._refused.labels("address").inc()
             fault = "you sent too many wrong keys from this address; try again later"
             raise RateExceeded(fault, "wrong_keys", wait_seconds, rate)
+
+    async def _delay(self, host: str) -> None:
+        """Waits before a wrong key is answered, the longer the more came from its address."""
+        if self._delayed >= DELAYED_MAX:
+            return
+        rate = self._rates.wrong_keys_per_second
+        ahead_seconds = self._wrong.ahead_seconds(network_of(host), self._monotonic())
+        self._delayed += 1
+        try:
+            await self._sleep(wrong_key_delay_seconds(ahead_seconds, rate))
+        finally:
+            self._delayed -= 1
 
     def _note_right(self, credential: str) -> None:
         if len(self._known) >= KNOWN_KEYS_MAX:

@@ -20,6 +20,9 @@ CALLERS_MAX = 20_000
 WRONG_KEYS_BURST_SECONDS = 20.0
 """Seconds' worth of wrong keys that may come at once."""
 
+WRONG_KEY_DELAY_SHARE = 0.1
+"""Share of the time used ahead by which the next wrong key of an address is answered later."""
+
 REFUSED_METRIC = "tickwork_http_refused"
 """Name of the counter of requests that were refused, by reason."""
 
@@ -70,6 +73,10 @@ class Rates:
         if caller in self._used_until:
             self._used_until[caller] -= 1.0 / rate
 
+    def ahead_seconds(self, caller: Hashable, now: float) -> float:
+        """Seconds' worth of requests that the caller has used ahead."""
+        return max(self._used_until.get(caller, now) - now, 0.0)
+
     def clear(self) -> None:
         """Forgets all callers."""
         self._used_until.clear()
@@ -81,6 +88,12 @@ class Rates:
         }
         if len(self._used_until) >= CALLERS_MAX:
             self._used_until.clear()
+
+
+def wrong_key_delay_seconds(ahead_seconds: float, rate: float) -> float:
+    """Seconds for which the answer to a wrong key waits: none for the first one of an address, and
+    two for the last that is looked up. `ahead_seconds` are used by its wrong keys with this one."""
+    return WRONG_KEY_DELAY_SHARE * max(ahead_seconds - 1.0 / rate, 0.0)
 
 
 def network_of(host: str) -> str:
