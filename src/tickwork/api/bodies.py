@@ -17,9 +17,10 @@ from litestar.exceptions import HTTPException
 from litestar.openapi.spec import OpenAPIType, Reference, Schema
 from litestar.status_codes import HTTP_415_UNSUPPORTED_MEDIA_TYPE
 from litestar.typing import FieldDefinition
-from msgspec import Meta, Struct, defstruct
+from msgspec import UNSET, Meta, Struct, defstruct
 
 from tickwork.api.nul import refuse_nul_in
+from tickwork.api.null_fields import refuse_null_in
 from tickwork.api.problems import BodyTooLarge, InvalidJson
 from tickwork.core.fields import unknown_faults
 from tickwork.core.message.body import marks_outside_texts, without_texts
@@ -121,9 +122,9 @@ def _documented_field(field: DeclaredField) -> tuple[str, Any] | tuple[str, Any,
     if field.length is not None:
         limits |= {"min_length": 1, "max_length": field.length.most}
     kind: Any = Annotated[field.kind, Meta(**limits, description=field.description or None)]
-    if field.is_required and not field.takes_none:
-        return field.name, kind
-    return field.name, kind | None, None
+    if field.takes_none:
+        return field.name, kind | None, None
+    return (field.name, kind) if field.is_required else (field.name, kind, UNSET)
 
 
 class Documented(AbstractDTO[Model]):
@@ -133,7 +134,9 @@ class Documented(AbstractDTO[Model]):
         connection = self.asgi_connection
         assert isinstance(connection, Request)
         _check_media_type(connection.content_type[0])
-        return self.read(value)
+        body = self.read(value)
+        refuse_null_in(value, body, self.model_type)
+        return body
 
     def read(self, raw: bytes) -> Any:
         """Parses the body."""

@@ -21,6 +21,7 @@ from tickwork.core.fields import (
     FieldReader,
     Reader,
     choice_error,
+    reader_of,
     shown,
     text_faults,
     type_faults,
@@ -82,10 +83,10 @@ class RunStart(Struct, frozen=True, kw_only=True):
 
 
 _START_FIELDS: dict[str, FieldReader] = {
-    "id": Reader.string,
+    "id": reader_of(str | None),
     "on_conflict": Reader.string,
-    "deadline_seconds": Reader.number,
-    "correlation_id": Reader.string,
+    "deadline_seconds": reader_of(float | None),
+    "correlation_id": reader_of(str | None),
 }
 
 
@@ -106,7 +107,8 @@ def read_starts(workflow: str, objects: Sequence[object], seed: UUID) -> tuple[l
             continue
         reader = Reader(object_, faults, prefix)
         reader.refuse_unknown({*_START_FIELDS, "params"})
-        known = {name: value for name, value in reader.read(_START_FIELDS).items() if value}
+        read = reader.read(_START_FIELDS)
+        known = {name: value for name, value in read.items() if value is not None}
         policies.add(known.pop("on_conflict", ConflictPolicy.ERROR))
         uid = derived_id(seed, f"run {index}")
         params = _encoded("params", object_.get("params"))
