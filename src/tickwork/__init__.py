@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tickwork.app.message import Message, MessageBatch, Permanent, Snooze
     from tickwork.client.client import Client, SyncClient
     from tickwork.core.answers.cluster import Node
-    from tickwork.core.answers.dead_letter import ReplaySummary
+    from tickwork.core.answers.dead_letter import DeadLetter, ReplaySummary
     from tickwork.core.answers.message import StoredMessage
     from tickwork.core.http.message import HttpRequest, HttpResponse
     from tickwork.core.message.backoff import Exponential, Fixed, Listed
@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from tickwork.facade.services import Service
     from tickwork.facade.workflows import RunHandle, Workflow
     from tickwork.ops.batches import BatchHandle
-    from tickwork.ops.dead_letters import DeadLetter
     from tickwork.ops.schedules.next_fires import UpcomingFire
     from tickwork.ops.schedules.public import Schedule
     from tickwork.ops.schedules.why import Why
@@ -130,7 +129,7 @@ _MODULES = {
     "Calendar": "tickwork.core.schedule.model",
     "Client": "tickwork.client.client",
     "DeadGroup": "tickwork.core.message.dead_letter",
-    "DeadLetter": "tickwork.ops.dead_letters",
+    "DeadLetter": "tickwork.core.answers.dead_letter",
     "Entity": "tickwork.entity.entity",
     "Exponential": "tickwork.core.message.backoff",
     "Firing": "tickwork.app.firing",

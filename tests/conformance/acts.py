@@ -7,7 +7,7 @@ from uuid import UUID
 
 from tests.stores.clock import VirtualClock
 from tickwork.core.message.batch import Batch, NewBatch
-from tickwork.core.message.dead_letter import DeadLetter, Selection
+from tickwork.core.message.dead_letter import Selection, StoredDeadLetter
 from tickwork.core.model import (
     DEFAULT,
     SYSTEM,
@@ -178,7 +178,7 @@ async def counts(store: Store, queue: str = WORK, *, scope: Scope = DEFAULT) -> 
 
 async def letters(
     store: Store, queue: str = WORK, *, scope: Scope = DEFAULT
-) -> tuple[DeadLetter, ...]:
+) -> tuple[StoredDeadLetter, ...]:
     return (await store.dead_letters.list(scope, queue, Selection(limit=ALL))).letters
 
 
@@ -193,7 +193,7 @@ async def kill(
 
 async def kill_all(
     store: Store, *, queue: str = WORK, scope: Scope = DEFAULT, **fields: Any
-) -> tuple[DeadLetter, ...]:
+) -> tuple[StoredDeadLetter, ...]:
     """Makes dead letters of all claimable messages."""
     await kill(store, *await pull(store, queue=queue, scope=scope), scope=scope, **fields)
     return await letters(store, queue, scope=scope)

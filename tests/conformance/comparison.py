@@ -20,7 +20,7 @@ from tests.conformance.acts import ALL
 from tests.stores.clock import VirtualClock
 from tests.stores.home import Home, Kind
 from tests.stores.open_homes import Homes
-from tickwork.core.message.dead_letter import DeadLetter, Replayed, Selection
+from tickwork.core.message.dead_letter import Replayed, Selection, StoredDeadLetter
 from tickwork.core.message.system_events import SYSTEM_SOURCE
 from tickwork.core.model import Message, Pruned, Reaped, Scope
 from tickwork.core.schedule.firing import FiringRecord
@@ -32,7 +32,7 @@ KINDS: tuple[Kind, ...] = ("model", "sqlite", "postgres")
 Question = Callable[[Store], Awaitable[Any]]
 LetterQuestion = Callable[[Store, tuple[UUID, ...]], Awaitable[Any]]
 
-Told = TypeVar("Told", Message, DeadLetter)
+Told = TypeVar("Told", Message, StoredDeadLetter)
 
 _LETTER_ID = r'("dead_letter_id":)"[^"]*"'
 
@@ -142,7 +142,7 @@ def _comparable(answer: Any) -> Any:
     if isinstance(answer, Pruned):
         # PostgreSQL drops firings by the day, up to a day later than row by row.
         return structs.replace(answer, receipts=0, firings=0)
-    if isinstance(answer, DeadLetter):
+    if isinstance(answer, StoredDeadLetter):
         return structs.replace(_without_letter(answer), id=NOBODY)
     if isinstance(answer, FiringRecord):
         return structs.replace(answer, id=NOBODY)
@@ -155,14 +155,14 @@ def _comparable(answer: Any) -> Any:
     if isinstance(answer[0], Message):
         return _by_lane(answer)
     several = [_comparable(record) for record in answer]
-    if isinstance(answer[0], DeadLetter):
+    if isinstance(answer[0], StoredDeadLetter):
         return sorted(several, key=_letter_order)
     if isinstance(answer[0], FiringRecord):
         return sorted(several, key=lambda firing: (firing.finished_at, firing.slot, firing.run))
     return several
 
 
-def _letter_order(letter: DeadLetter) -> tuple[object, ...]:
+def _letter_order(letter: StoredDeadLetter) -> tuple[object, ...]:
     return letter.failed_at, letter.tenant, letter.message_id, repr(letter.error), letter.attempts
 
 

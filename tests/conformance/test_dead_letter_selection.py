@@ -18,14 +18,16 @@ from tests.conformance.acts import (
     send,
 )
 from tests.stores.clock import VirtualClock
-from tickwork.core.message.dead_letter import DeadLetter, Pace, Resolution, Selection
+from tickwork.core.message.dead_letter import Pace, Resolution, Selection, StoredDeadLetter
 from tickwork.core.model import DEFAULT, SYSTEM, Counts
 from tickwork.errors import InvalidInput
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 
 
-async def make_letters(store: Store, clock: VirtualClock, number: int = 4) -> list[DeadLetter]:
+async def make_letters(
+    store: Store, clock: VirtualClock, number: int = 4
+) -> list[StoredDeadLetter]:
     """One dead letter a second, oldest first."""
     await make_queue(store)
     for _ in range(number):

@@ -24,7 +24,13 @@ from tests.conformance.acts import (
 )
 from tests.stores.clock import VirtualClock
 from tickwork.core.answers.ids import Prefix, public_id
-from tickwork.core.message.dead_letter import DeadGroup, DeadLetter, Pace, Resolution, Selection
+from tickwork.core.message.dead_letter import (
+    DeadGroup,
+    Pace,
+    Resolution,
+    Selection,
+    StoredDeadLetter,
+)
 from tickwork.core.message.error_summary import fingerprint
 from tickwork.core.model import (
     DEFAULT,
@@ -41,7 +47,7 @@ from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 
 
-async def several(store: Store, clock: VirtualClock, number: int) -> list[DeadLetter]:
+async def several(store: Store, clock: VirtualClock, number: int) -> list[StoredDeadLetter]:
     """Dead letters of different ages, oldest first."""
     for _ in range(number):
         await send(store)
@@ -95,7 +101,7 @@ async def test_dead_letters_are_listed_oldest_first_in_pages(
         clock.advance(seconds=message.id.int % 2)
     everything = await letters(store)
     assert [*everything] == sorted(everything, key=lambda letter: (letter.failed_at, letter.id))
-    found: list[DeadLetter] = []
+    found: list[StoredDeadLetter] = []
     after = None
     for size in (3, 3, 3, 1):
         page = await store.dead_letters.list(DEFAULT, WORK, Selection(limit=3), after=after)
@@ -116,8 +122,8 @@ async def test_a_page_of_few_matches_looks_at_some_dead_letters_and_goes_on_behi
     everything = [*await letters(store)]
     (third, seventh) = rare = [letter for letter in everything if letter.type == "rare"]
 
-    async def pages(scope: Scope, **fields: Any) -> list[list[DeadLetter]]:
-        found, after = list[list[DeadLetter]](), None
+    async def pages(scope: Scope, **fields: Any) -> list[list[StoredDeadLetter]]:
+        found, after = list[list[StoredDeadLetter]](), None
         while True:
             page = await store.dead_letters.list(
                 scope, WORK, Selection(**fields), after=after, looked_at_max=2
@@ -171,7 +177,7 @@ async def test_a_selection_matches_all_its_conditions(store: Store, clock: Virtu
     first, second, third, fourth, fifth = await letters(store)
     alike = fingerprint("after 7 s")
 
-    async def found(**fields: object) -> list[DeadLetter]:
+    async def found(**fields: object) -> list[StoredDeadLetter]:
         return [*(await store.dead_letters.list(DEFAULT, WORK, Selection(**fields))).letters]  # type: ignore[arg-type]
 
     assert await found(reason="timeout") == [first, second, third]

@@ -26,7 +26,13 @@ from tests.conformance.test_sends import EVERYTHING
 from tests.stores.clock import VirtualClock
 from tests.stores.home import Home
 from tickwork.core.answers.ids import Prefix, public_id
-from tickwork.core.message.dead_letter import DeadLetter, Pace, Replayed, Resolution, Selection
+from tickwork.core.message.dead_letter import (
+    Pace,
+    Replayed,
+    Resolution,
+    Selection,
+    StoredDeadLetter,
+)
 from tickwork.core.model import DEFAULT, Counts, State
 from tickwork.errors import InvalidInput
 from tickwork.store.contract import Store
@@ -41,7 +47,7 @@ async def replay(
     )
 
 
-async def several(store: Store, clock: VirtualClock, number: int) -> list[DeadLetter]:
+async def several(store: Store, clock: VirtualClock, number: int) -> list[StoredDeadLetter]:
     """Dead letters of different ages, oldest first."""
     for _ in range(number):
         await send(store)

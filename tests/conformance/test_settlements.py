@@ -30,7 +30,7 @@ from tests.conformance.acts import (
 )
 from tests.conformance.test_sends import EVERYTHING
 from tests.stores.clock import VirtualClock
-from tickwork.core.message.dead_letter import DeadLetter, Selection
+from tickwork.core.message.dead_letter import Selection, StoredDeadLetter
 from tickwork.core.model import (
     DEFAULT,
     REASON_MAX_RETRIES,
@@ -128,7 +128,7 @@ async def test_a_dead_letter_keeps_every_field_of_its_message(
     message = await pull_one(store)
     await settle(store, dead(message, reason=REASON_MAX_RETRIES, error="no such order"))
     (letter,) = await letters(store)
-    assert letter == DeadLetter(
+    assert letter == StoredDeadLetter(
         id=letter.id,
         tenant="default",
         queue_id=queue_id,
@@ -147,7 +147,7 @@ async def test_a_dead_letter_keeps_every_field_of_its_message(
         sent_at=sent_at,
         **{
             field: EVERYTHING[field]
-            for field in DeadLetter.__struct_fields__
+            for field in StoredDeadLetter.__struct_fields__
             if field in EVERYTHING
         },
     )

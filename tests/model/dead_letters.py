@@ -12,12 +12,12 @@ from tests.model.state import Now, Tables, letter_order
 from tickwork.core.limits import check_body, check_limit, check_pace, check_selection
 from tickwork.core.message.dead_letter import (
     DeadGroup,
-    DeadLetter,
     DeadLetterPage,
     Pace,
     Replayed,
     Resolution,
     Selection,
+    StoredDeadLetter,
     newest_start,
     replay_of,
 )
@@ -46,7 +46,7 @@ class MemoryDeadLetters:
         check_selection(selection)
         letters = self._tables.open_letters(scope, self._tables.queue(scope, queue))
         begin = None if after is None else letter_order(await self.get(scope, after))
-        found: list[DeadLetter] = []
+        found: list[StoredDeadLetter] = []
         looked_at = 0
         for letter in letters:
             if begin is not None and letter_order(letter) <= begin:
@@ -89,13 +89,13 @@ class MemoryDeadLetters:
         end = letters[window - 1].id if len(letters) >= window else None
         return DeadLetterPage(chosen, chosen[-1].id if len(selected) > selection.limit else end)
 
-    async def get(self, scope: Scope, dead_letter_id: UUID) -> DeadLetter:
+    async def get(self, scope: Scope, dead_letter_id: UUID) -> StoredDeadLetter:
         letter = self._tables.letters.get(dead_letter_id)
         if letter is None or not (scope.is_system or scope.tenant == letter.tenant):
             raise NotFound("dead letter", dead_letter_id)
         return letter
 
-    async def of_message(self, scope: Scope, message_id: UUID) -> DeadLetter | None:
+    async def of_message(self, scope: Scope, message_id: UUID) -> StoredDeadLetter | None:
         for letter in reversed(self._tables.letters.values()):
             if letter.message_id == message_id:
                 return letter if scope.tenant in (None, letter.tenant) else None
@@ -103,7 +103,7 @@ class MemoryDeadLetters:
 
     async def groups(self, scope: Scope, queue: str, limit: int) -> tuple[DeadGroup, ...]:
         check_limit(limit)
-        alike: dict[tuple[str, str, str | None], list[DeadLetter]] = {}
+        alike: dict[tuple[str, str, str | None], list[StoredDeadLetter]] = {}
         for letter in self._tables.open_letters(scope, self._tables.queue(scope, queue)):
             alike.setdefault((letter.reason, letter.fingerprint, letter.type), []).append(letter)
         groups = [
@@ -128,7 +128,7 @@ class MemoryDeadLetters:
 
     async def edit(
         self, scope: Scope, dead_letter_id: UUID, body: bytes, content_type: ContentType
-    ) -> DeadLetter:
+    ) -> StoredDeadLetter:
         check_body(body)
         letter = await self.get(scope, dead_letter_id)
         if letter.resolution is not None:
@@ -166,20 +166,22 @@ class MemoryDeadLetters:
             self._tables.tally(CounterName.DISCARDED, letter)
         return len(letters)
 
-    def _selected(self, scope: Scope, queue: str, selection: Selection) -> Sequence[DeadLetter]:
+    def _selected(
+        self, scope: Scope, queue: str, selection: Selection
+    ) -> Sequence[StoredDeadLetter]:
         """The open dead letters that match all conditions, oldest first."""
         letters = self._tables.open_letters(scope, self._tables.queue(scope, queue))
         return [letter for letter in letters if _is_selected(letter, selection)][: selection.limit]
 
     def _resolve(
-        self, letter: DeadLetter, resolution: Resolution, replayed_as: UUID | None
+        self, letter: StoredDeadLetter, resolution: Resolution, replayed_as: UUID | None
     ) -> None:
         self._tables.letters[letter.id] = structs.replace(
             letter, resolution=resolution, resolved_at=self._now(), replayed_as=replayed_as
         )
 
 
-def _is_selected(letter: DeadLetter, selection: Selection) -> bool:
+def _is_selected(letter: StoredDeadLetter, selection: Selection) -> bool:
     return (
         (selection.ids is None or letter.id in selection.ids)
         and selection.reason in (None, letter.reason)

@@ -11,7 +11,7 @@ from msgspec import structs
 from tests.model.send import Arrivals
 from tests.model.state import BatchRow, Now, Row, Tables
 from tickwork.core.message.batch import BatchItem, ItemStatus, completed_attempts, completion_event
-from tickwork.core.message.dead_letter import DeadLetter
+from tickwork.core.message.dead_letter import StoredDeadLetter
 from tickwork.core.message.error_summary import fingerprint
 from tickwork.core.message.system_events import DeadMessage, dead_message_events
 from tickwork.core.model import Claim, Ending, Fate, Message, NewMessage, Scope, State
@@ -157,7 +157,7 @@ class Departures:
             self._tables.put(waiting[0].changed(state=State.READY, visible_at=visible_at))
             self._tables.watchers.wake({row.message.queue_id})
 
-    def _move(self, message: Message, letter: DeadLetter) -> None:
+    def _move(self, message: Message, letter: StoredDeadLetter) -> None:
         settings = self._tables.queues[message.queue_id].settings
         queue = self._tables.find_queue(Scope(message.tenant), settings.dead_letter_queue)
         if queue is None:
@@ -195,7 +195,7 @@ class Departures:
         self._tables.batches[batch.tenant, batch.id] = batch
         self.complete(batch)
 
-    def _death(self, letter: DeadLetter) -> DeadMessage:
+    def _death(self, letter: StoredDeadLetter) -> DeadMessage:
         copied = {
             name: getattr(letter, name)
             for name in DeadMessage.__struct_fields__
@@ -204,13 +204,13 @@ class Departures:
         queue = self._tables.queues[letter.queue_id].name
         return DeadMessage(**copied | {"dead_letter_id": letter.id, "queue": queue})
 
-    def _letter(self, message: Message, ending: Ending) -> DeadLetter:
+    def _letter(self, message: Message, ending: Ending) -> StoredDeadLetter:
         copied = {
             name: getattr(message, name)
-            for name in DeadLetter.__struct_fields__
+            for name in StoredDeadLetter.__struct_fields__
             if hasattr(message, name)
         }
-        return DeadLetter(
+        return StoredDeadLetter(
             **copied
             | {
                 "id": new_id(),

@@ -13,7 +13,7 @@ from uuid import UUID
 from msgspec import Struct, structs
 
 from tickwork.core.message.batch import BatchItem
-from tickwork.core.message.dead_letter import DeadLetter
+from tickwork.core.message.dead_letter import StoredDeadLetter
 from tickwork.core.message.subscription import Subscription
 from tickwork.core.model import (
     DEFAULT,
@@ -98,7 +98,7 @@ class Tables:
         self.spent_until: dict[UUID, datetime] = {}
         self.subscriptions: list[Subscription] = []
         self.messages: dict[Name, Row] = {}
-        self.letters: dict[UUID, DeadLetter] = {}
+        self.letters: dict[UUID, StoredDeadLetter] = {}
         self.events_done: dict[tuple[str, UUID, str], datetime] = {}
         self.progress: dict[tuple[str, str, str], tuple[str, datetime]] = {}
         self.batches: dict[Name, BatchRow] = {}
@@ -151,7 +151,7 @@ class Tables:
             and (scope.is_system or row.message.tenant == scope.tenant)
         ]
 
-    def open_letters(self, scope: Scope, queue: StoredQueue) -> list[DeadLetter]:
+    def open_letters(self, scope: Scope, queue: StoredQueue) -> list[StoredDeadLetter]:
         """The dead letters of a queue that the scope sees, oldest first."""
         return sorted(
             (
@@ -186,7 +186,7 @@ class Tables:
             assert row.message.state in LEGAL[before.message.state]
         self.messages[row.name] = row
 
-    def tally(self, passing: CounterName, passed: Message | DeadLetter) -> None:
+    def tally(self, passing: CounterName, passed: Message | StoredDeadLetter) -> None:
         source = passed.source or ""
         kind = passed.type or "", "(id)" if _AN_ID.fullmatch(source) else source
         self.counted[passed.queue_id, passed.tenant, passing, *kind] += 1
@@ -199,7 +199,7 @@ def own_tenant(scope: Scope) -> str:
     return tenant
 
 
-def letter_order(letter: DeadLetter) -> tuple[datetime, UUID]:
+def letter_order(letter: StoredDeadLetter) -> tuple[datetime, UUID]:
     return letter.failed_at, letter.id
 
 

@@ -10,7 +10,6 @@ from uuid import UUID, uuid4
 import pytest
 
 from tickwork import InvalidInput, Message, NotFound, Permanent, Schedule, Tickwork
-from tickwork.core.answers.ids import Prefix, public_id
 from tickwork.core.model import Scope
 from tickwork.ops.audit import list_audit
 from tickwork.ops.context import Context
@@ -32,7 +31,7 @@ async def test_waiting_messages_are_shown_with_their_body(
         sent = await emails.send({"to": "ada"}, type="welcome", key="ada")
         behind = await emails.send({"to": "ada"}, key="ada")
         (first,) = await app.messages.peek("emails")
-        assert (public_id(Prefix.MESSAGE, first.id), first.body, first.state) == (
+        assert (first.id, first.body, first.state) == (
             sent,
             {"to": "ada"},
             "ready",

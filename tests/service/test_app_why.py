@@ -69,11 +69,11 @@ async def test_a_message_says_what_it_waits_for_in_every_state(database: str | N
         await jobs.send("die")
         await h.drain()
         (letter,) = await h.dead("jobs")
-        dead = await ask(app, public_id(Prefix.DEAD_LETTER, letter.letter.id))
+        dead = await ask(app, letter.letter.id)
         assert (dead.kind, dead.code) == ("dead_letter", "dead")
         assert dead.answer == "The message died in queue jobs (permanent)."
         assert f"`tickwork dead replay jobs --id {dead.id}`" in dead.next
-        of_message = public_id(Prefix.MESSAGE, letter.letter.message_id)
+        of_message = letter.letter.message_id
         assert await ask(app, of_message) == dead
         assert await ask(app, of_message.rpartition("_")[2][-8:]) == dead
         await app.dead_letters.replay("jobs", ids=[letter.letter.id])
@@ -559,5 +559,5 @@ async def test_a_dead_letter_has_the_same_error_in_why_and_in_lists(database: st
         summary = dead.letter.summary
         assert summary is not None
         assert summary.endswith("the mailbox is full")
-        found = await ask(app, public_id(Prefix.DEAD_LETTER, dead.letter.id))
+        found = await ask(app, dead.letter.id)
         assert f"its error: {summary}" in found.details

@@ -19,7 +19,6 @@ from tests.channel.receiver import (
 from tests.kit.waiting import eventually
 from tests.stores.home import Home
 from tickwork.clock import monotonic
-from tickwork.core.answers.ids import Prefix, public_id
 from tickwork.core.delivery.endpoint import HEALTHY
 from tickwork.core.delivery.signature import is_signed, secret_key
 from tickwork.core.model import SYSTEM, Tenant
@@ -74,7 +73,7 @@ async def test_a_host_that_hangs_does_not_hold_up_the_others(app: Tickwork) -> N
 async def _is_limited(app: Tickwork) -> bool:
     """Whether `why` of a delivery to the slow host names the limit of that host."""
     waiting = await app.deliveries.list(endpoint="slow", limit=EVENTS)
-    found = [await app.why(public_id(Prefix.DELIVERY, delivery.id)) for delivery in waiting]
+    found = [await app.why(delivery.id) for delivery in waiting]
     words = f"waits for its turn: host 127.0.0.1 of default gets {AT_ONCE} at once"
     return any(wait.code == "limited" and words in wait.answer for wait in found)
 

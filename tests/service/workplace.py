@@ -19,7 +19,7 @@ from tickwork import clock
 from tickwork.clock import monotonic
 from tickwork.core.fields import read_id
 from tickwork.core.message.body import decode_body
-from tickwork.core.message.dead_letter import DeadLetter, Selection
+from tickwork.core.message.dead_letter import Selection, StoredDeadLetter
 from tickwork.core.model import DEFAULT, Message
 from tickwork.facade.app import Tickwork
 from tickwork.facade.queue import Queue
@@ -77,7 +77,7 @@ class Workplace:
         store = await self.app._engine.open()
         return await store.messages.peek(DEFAULT, "work", 100)
 
-    async def dead(self) -> list[DeadLetter]:
+    async def dead(self) -> list[StoredDeadLetter]:
         """The dead letters of `work`."""
         store = await self.app._engine.open()
         return list((await store.dead_letters.list(DEFAULT, "work", Selection(limit=100))).letters)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from tickwork.core.message.dead_letter import DeadLetter
+from tickwork.core.message.dead_letter import StoredDeadLetter
 from tickwork.core.model import Message, NewMessage
 from tickwork.core.schedule.model import Definition, NewSchedule, Schedule
 from tickwork.store.ids import new_id
@@ -60,7 +60,7 @@ def test_a_message_with_any_other_field_is_not_plain(field: str) -> None:
 
 
 def test_a_dead_letter_takes_over_what_it_has_of_a_message() -> None:
-    assert {*names(columns.KEPT)} == {*DeadLetter.__struct_fields__} - OF_A_DEAD_LETTER
+    assert {*names(columns.KEPT)} == {*StoredDeadLetter.__struct_fields__} - OF_A_DEAD_LETTER
 
 
 def test_a_claim_on_sqlite_reads_every_column() -> None:

@@ -206,7 +206,7 @@ export function Letter({ id }: { id: string }) {
   )
 }
 
-function Whole({ letter, reload }: { letter: Schemas['DeadLetterAnswer']; reload: () => void }) {
+function Whole({ letter, reload }: { letter: Schemas['DeadLetter']; reload: () => void }) {
   const { query, set } = usePlace()
   const named = { path: { dead_letter: letter.id } }
   const isOpen = letter.resolution === null
@@ -288,7 +288,7 @@ function Whole({ letter, reload }: { letter: Schemas['DeadLetterAnswer']; reload
 }
 
 /** The text is sent as it is, so that numbers keep their digits. */
-function EditBody({ letter, onDone }: { letter: Schemas['DeadLetterAnswer']; onDone: () => void }) {
+function EditBody({ letter, onDone }: { letter: Schemas['DeadLetter']; onDone: () => void }) {
   const isJson = letter.content_type === 'json'
   const [error, setError] = useState<Problem>()
   const submit = async (event: TargetedSubmitEvent<HTMLFormElement>) => {

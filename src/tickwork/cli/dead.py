@@ -27,8 +27,8 @@ from tickwork.cli.store_session import confirm
 from tickwork.cli.values import choice, given
 
 if TYPE_CHECKING:
-    from tickwork.client.answers import DeadLetterAnswer
     from tickwork.client.client import Client
+    from tickwork.core.answers.dead_letter import DeadLetter
     from tickwork.core.message.dead_letter import DeadGroup
     from tickwork.core.model import ContentType
 
@@ -83,7 +83,7 @@ _STOPPED = {
 }
 
 
-def _error(letter: DeadLetterAnswer) -> str:
+def _error(letter: DeadLetter) -> str:
     return shortened(letter.summary or "")
 
 
@@ -105,7 +105,7 @@ async def list_letters(
     queue: QueueName | None = None,
     limit: Limit = LISTED,
     after: After | None = None,
-) -> Sequence[DeadLetterAnswer]:
+) -> Sequence[DeadLetter]:
     """List the open dead letters of a queue, oldest first; without one of all, newest first."""
     which = structs.asdict(filters)
     return await client.dead_letters.list(queue, **which, limit=limit, **given(after=after))
@@ -129,7 +129,7 @@ async def list_groups(
 
 
 @dead.client_command("show", show=field_lines)
-async def show_letter(client: Client, letter: LetterId) -> DeadLetterAnswer:
+async def show_letter(client: Client, letter: LetterId) -> DeadLetter:
     """Show one dead letter with its body and error."""
     return await client.dead_letters.get(letter)
 

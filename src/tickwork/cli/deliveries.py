@@ -23,8 +23,8 @@ from tickwork.cli.store_session import confirm
 from tickwork.cli.values import choice, instant, json_value
 
 if TYPE_CHECKING:
-    from tickwork.client.answers import DeliveryAnswer
     from tickwork.client.client import Client
+    from tickwork.core.answers.delivery import DeliveryAnswer, DeliveryHistory
     from tickwork.core.answers.wait import Wait
     from tickwork.core.delivery.endpoint import Attempt
 
@@ -95,7 +95,7 @@ async def list_deliveries(
         limit=limit,
     )
     if as_json:
-        return Report([_without_history(delivery) for delivery in found])
+        return Report(found)
     known = await client.endpoints.list(limit=NAMED) if found else ()
     names = {str(endpoint.id): endpoint.name for endpoint in known}
 
@@ -115,14 +115,7 @@ def _last(delivery: DeliveryAnswer) -> str:
     return shortened(None if last is None else str(last))
 
 
-def _without_history(delivery: DeliveryAnswer) -> dict[str, object]:
-    """A delivery of a list, which does not have the attempts."""
-    from msgspec import structs
-
-    return {name: value for name, value in structs.asdict(delivery).items() if name != "history"}
-
-
-def _lines(delivery: DeliveryAnswer, endpoint: str | None) -> Iterator[str]:
+def _lines(delivery: DeliveryHistory, endpoint: str | None) -> Iterator[str]:
     yield f"delivery: {delivery.id}"
     yield f"event: {delivery.type} ({delivery.event_id})"
     yield f"endpoint: {endpoint or 'deleted'} ({delivery.endpoint_id})"

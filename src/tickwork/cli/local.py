@@ -17,7 +17,6 @@ import msgspec
 
 from tickwork.client import answers, run_answers
 from tickwork.core.answers.ids import Id, plain_id, with_prefixes
-from tickwork.core.delivery.endpoint import EndpointDelivery
 from tickwork.core.message.batch import Batch, BatchItem
 from tickwork.core.message.subscription import Subscription
 from tickwork.core.queue.stats import QueueStats
@@ -26,7 +25,6 @@ from tickwork.core.schedule.model import Calendar
 from tickwork.facade.app import Tickwork, engine_of
 from tickwork.facade.queue import Queue
 from tickwork.ops.context import Context
-from tickwork.ops.dead_letters import DeadLetter
 from tickwork.ops.keys import CreatedKey
 from tickwork.ops.queues import (
     find_queue,
@@ -96,10 +94,8 @@ class LocalVerbs:
 
 
 _ANSWERS: dict[type[Any], type[Any]] = {
-    DeadLetter: answers.DeadLetterAnswer,
     Batch: answers.BatchAnswer,
     BatchItem: answers.ItemAnswer,
-    EndpointDelivery: answers.DeliveryAnswer,
     Schedule: answers.ScheduleAnswer,
     FiringRecord: answers.FiringAnswer,
     CompletedFiring: answers.CompletedAnswer,

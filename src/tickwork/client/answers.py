@@ -8,10 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from msgspec import Struct
 
-from tickwork.core.delivery.endpoint import Attempt, DeliveryStatus
 from tickwork.core.message.batch import BatchStatus, ItemStatus
-from tickwork.core.message.dead_letter import DeadGroup, Resolution
-from tickwork.core.model import ContentType
 from tickwork.core.schedule.firing import ChannelOutcome, FiringStatus
 
 T = TypeVar("T")
@@ -40,53 +37,7 @@ class SubscriptionBody(Struct, frozen=True):
     queue: str
 
 
-# Dead letters and batches
-
-
-class DeadLetterAnswer(Struct, frozen=True, kw_only=True):
-    """A message that will not be delivered again, unless it is replayed. `resolution` is None while
-    it is open."""
-
-    id: str
-    queue: str | None
-    message_id: str
-    reason: str
-    error: str | None
-    summary: str | None
-    fingerprint: str
-    attempts: int
-    failed_at: datetime
-    resolution: Resolution | None
-    resolved_at: datetime | None
-    edited_at: datetime | None
-    replayed_as: str | None
-    body: Any
-    content_type: ContentType
-    type: str | None
-    source: str | None
-    key: str | None
-    priority: int
-    event_id: str | None
-    correlation_id: str | None
-    causation_id: str | None
-    hops: int
-    batch_id: str | None
-    schedule_id: str | None
-    slot: datetime | None
-    idempotency_key: str | None
-    sent_at: datetime
-
-
-class DeadGroups(Struct, frozen=True):
-    """Open dead letters by reason, error and type."""
-
-    groups: tuple[DeadGroup, ...]
-
-
-class Discarded(Struct, frozen=True):
-    """How many dead letters were discarded."""
-
-    discarded: int
+# Batches
 
 
 class BatchAnswer(Struct, frozen=True, kw_only=True):
@@ -114,27 +65,6 @@ class ItemAnswer(Struct, frozen=True, kw_only=True):
     finished_at: datetime | None
     reason: str | None
     error: str | None
-
-
-# Deliveries
-
-
-class DeliveryAnswer(Struct, frozen=True, kw_only=True):
-    """A delivery of an event to an endpoint. `history` has its attempts, if one delivery was asked
-    for."""
-
-    id: str
-    endpoint_id: str
-    event_id: str
-    type: str
-    status: DeliveryStatus
-    attempts: int
-    published_at: datetime
-    delivered_at: datetime | None
-    last_attempt_at: datetime | None
-    last_code: int | None
-    last_error: str | None
-    history: tuple[Attempt, ...] = ()
 
 
 # Schedules

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from tickwork.client.answers import BatchAnswer, DeadGroups, DeadLetterAnswer, Discarded, ItemAnswer
+from tickwork.client.answers import BatchAnswer, ItemAnswer
 from tickwork.client.call import (
     Call,
     M,
@@ -31,7 +31,8 @@ from tickwork.client.call import (
 from tickwork.client.exchange import encoded
 from tickwork.client.queues import message_body
 from tickwork.clock import monotonic
-from tickwork.core.answers.dead_letter import ReplaySummary
+from tickwork.core.answers.dead_letter import DeadGroups, DeadLetter, Discarded, ReplaySummary
+from tickwork.core.answers.ids import GivenId
 from tickwork.core.message.batch import BatchStatus, ItemStatus
 from tickwork.core.message.body import GivenContentType
 from tickwork.core.message.dead_letter import DeadGroup, MatchingDeadLetters
@@ -240,7 +241,7 @@ class DeadLetters(Noun[M]):
         no_type: bool = False,
         failed_before: datetime | str | None = None,
         limit: int | None = None,
-    ) -> Pages[DeadLetterAnswer]:
+    ) -> Pages[DeadLetter]:
         """Open dead letters of a queue, oldest first; without a queue those of all queues, newest
         first. `no_type` selects those without a type."""
         asked = {
@@ -251,7 +252,7 @@ class DeadLetters(Noun[M]):
             "failed_before": failed_before,
         }
         where = at("v1", "dead") if queue is None else at("v1", "queues", queue, "dead")
-        return Pages(where, DeadLetterAnswer, limit, asked)
+        return Pages(where, DeadLetter, limit, asked)
 
     @verb
     def groups(self, queue: str, *, limit: int = 100) -> Call[tuple[DeadGroup, ...]]:
@@ -285,19 +286,23 @@ class DeadLetters(Noun[M]):
         return Call("GET", path, answer(MatchingDeadLetters), query=asked)
 
     @verb
-    def get(self, dead_letter_id: str) -> Call[DeadLetterAnswer]:
+    def get(self, dead_letter_id: GivenId) -> Call[DeadLetter]:
         """One dead letter, open or resolved. Raises `NotFound`."""
-        return Call("GET", at("v1", "dead", dead_letter_id), answer(DeadLetterAnswer))
+        return Call("GET", at("v1", "dead", dead_letter_id), answer(DeadLetter))
 
     @verb
     def edit(
-        self, dead_letter_id: str, body: Any, *, content_type: GivenContentType = ContentType.JSON
-    ) -> Call[DeadLetterAnswer]:
+        self,
+        dead_letter_id: GivenId,
+        body: Any,
+        *,
+        content_type: GivenContentType = ContentType.JSON,
+    ) -> Call[DeadLetter]:
         """Replaces the body of an open dead letter; a replay sends the new one."""
         return Call(
             "PATCH",
             at("v1", "dead", dead_letter_id),
-            answer(DeadLetterAnswer),
+            answer(DeadLetter),
             body={"body": body, "content_type": content_type},
             repeat=Repeat.SAFE,
         )
@@ -307,7 +312,7 @@ class DeadLetters(Noun[M]):
         self,
         queue: str,
         *,
-        ids: Sequence[str] | None = None,
+        ids: Sequence[GivenId] | None = None,
         reason: str | None = None,
         fingerprint: str | None = None,
         type: str | None = None,  # noqa: A002  the name of the field
@@ -344,16 +349,16 @@ class DeadLetters(Noun[M]):
         )
 
     @verb
-    def replay_one(self, dead_letter_id: str) -> Call[DeadLetterAnswer]:
+    def replay_one(self, dead_letter_id: GivenId) -> Call[DeadLetter]:
         """Sends one dead letter again, as a new message; returns it as it is then."""
-        return Call("POST", at("v1", "dead", dead_letter_id, "replay"), answer(DeadLetterAnswer))
+        return Call("POST", at("v1", "dead", dead_letter_id, "replay"), answer(DeadLetter))
 
     @verb
     def discard(
         self,
         queue: str,
         *,
-        ids: Sequence[str] | None = None,
+        ids: Sequence[GivenId] | None = None,
         reason: str | None = None,
         fingerprint: str | None = None,
         type: str | None = None,  # noqa: A002  the name of the field
@@ -376,6 +381,6 @@ class DeadLetters(Noun[M]):
         return Call("POST", path, discarded, body=fields)
 
     @verb
-    def discard_one(self, dead_letter_id: str) -> Call[DeadLetterAnswer]:
+    def discard_one(self, dead_letter_id: GivenId) -> Call[DeadLetter]:
         """Marks one dead letter as discarded; returns it as it is then."""
-        return Call("POST", at("v1", "dead", dead_letter_id, "discard"), answer(DeadLetterAnswer))
+        return Call("POST", at("v1", "dead", dead_letter_id, "discard"), answer(DeadLetter))

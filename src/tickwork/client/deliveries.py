@@ -7,9 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Unpack
 
-from msgspec import structs
-
-from tickwork.client.answers import DeliveryAnswer, Page
+from tickwork.client.answers import Page
 from tickwork.client.call import (
     Call,
     M,
@@ -26,6 +24,7 @@ from tickwork.client.call import (
     texts_of,
     verb,
 )
+from tickwork.core.answers.delivery import DeliveryAnswer, DeliveryHistory
 from tickwork.core.answers.endpoint import DeletedEndpoint, EndpointAnswer, Recovered, Secret
 from tickwork.core.answers.ids import GivenId
 from tickwork.core.delivery.endpoint import Attempt, DeliveryStatus, EndpointStats, Published
@@ -166,7 +165,7 @@ class Deliveries(Noun[M]):
         return Pages(at("v1", "deliveries"), DeliveryAnswer, limit, asked)
 
     @verb
-    def get(self, delivery_id: GivenId) -> Plan[DeliveryAnswer]:
+    def get(self, delivery_id: GivenId) -> Plan[DeliveryHistory]:
         """One delivery with its attempts, `.history`. Raises `NotFound`."""
         path = at("v1", "deliveries", delivery_id)
         found: DeliveryAnswer = yield Call("GET", path, answer(DeliveryAnswer))
@@ -178,7 +177,7 @@ class Deliveries(Noun[M]):
             history += attempts.items
             cursor = attempts.next_cursor
             if cursor is None:
-                return structs.replace(found, history=tuple(history))
+                return DeliveryHistory.with_attempts(found, tuple(history))
 
     @verb
     def resend(self, delivery_id: GivenId) -> Call[None]:

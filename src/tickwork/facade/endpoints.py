@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Unpack
 
+from tickwork.core.answers.delivery import DeliveryAnswer, DeliveryHistory
 from tickwork.core.answers.endpoint import CreatedEndpoint, EndpointAnswer
 from tickwork.core.answers.ids import GivenId
 from tickwork.core.delivery.endpoint import (
@@ -16,7 +17,6 @@ from tickwork.core.delivery.endpoint import (
     Attempt,
     DeliverySelection,
     DeliveryStatus,
-    EndpointDelivery,
     EndpointStats,
     Published,
 )
@@ -25,9 +25,7 @@ from tickwork.core.options.endpoint import EndpointFields, EndpointOptions
 from tickwork.core.queue.named_limit import NamedLimit
 from tickwork.engine.app_engine import AppEngine
 from tickwork.errors import FieldError, InvalidInput
-from tickwork.facade.shown_ids import shows_ids
 from tickwork.ops import endpoints, events, limits
-from tickwork.ops.events import DeliveryHistory
 
 
 class Events:
@@ -177,7 +175,6 @@ class Limits:
         await limits.delete_limit(await self._engine.context(), name)
 
 
-@shows_ids
 class Deliveries:
     """What became of published events, endpoint by endpoint."""
 
@@ -194,7 +191,7 @@ class Deliveries:
         until: datetime | str | None = None,
         limit: int = 100,
         before: GivenId | None = None,
-    ) -> tuple[EndpointDelivery, ...]:
+    ) -> tuple[DeliveryAnswer, ...]:
         """Deliveries, newest first. `status` is waiting, delivered or dead; `undelivered` selects
         those that are waiting or dead. The next page: `before=deliveries[-1].id`."""
         selection = DeliverySelection(

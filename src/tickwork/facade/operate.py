@@ -15,7 +15,7 @@ from msgspec import structs
 
 from tickwork.app.handlers import check_queue_name
 from tickwork.core.answers.cluster import Node
-from tickwork.core.answers.dead_letter import ReplaySummary
+from tickwork.core.answers.dead_letter import DeadLetter, ReplaySummary
 from tickwork.core.answers.ids import GivenId
 from tickwork.core.answers.message import StoredMessage
 from tickwork.core.answers.queue import QueueAnswer
@@ -39,7 +39,6 @@ from tickwork.errors import FieldError, InvalidInput, NotFound
 from tickwork.facade.shown_ids import shows_ids
 from tickwork.ops import alerts, batches, cluster, dead_letters, messages, queues, subscriptions
 from tickwork.ops.dead_letter_edits import edit_with_value
-from tickwork.ops.dead_letters import DeadLetter, show_dead_letter
 
 
 class Queues:
@@ -217,7 +216,6 @@ class Batches:
         return await batches.cancel_batch(context, wanted)
 
 
-@shows_ids
 class DeadLetters:
     """The dead letters of a queue: look, edit, replay, discard."""
 
@@ -245,10 +243,8 @@ class DeadLetters:
         which = _selection(None, reason, fingerprint, type, no_type, failed_before)
         which = structs.replace(which, limit=limit)
         behind = None if after is None else read_id("after", after)
-        engine = self._engine
-        context = await engine.context(queue)
-        found = await dead_letters.first_dead_letters(context, queue, which, after=behind)
-        return tuple(map(show_dead_letter, found))
+        context = await self._engine.context(queue)
+        return await dead_letters.first_dead_letters(context, queue, which, after=behind)
 
     async def groups(self, queue: str, *, limit: int = 100) -> tuple[DeadGroup, ...]:
         """Open dead letters grouped by reason, error and type; the largest group first."""
@@ -274,8 +270,7 @@ class DeadLetters:
     async def get(self, dead_letter_id: GivenId) -> DeadLetter:
         """One dead letter, open or resolved. Raises `NotFound`."""
         context, wanted = await self._engine.context(), read_id("dead_letter_id", dead_letter_id)
-        found = await dead_letters.get_dead_letter(context, wanted)
-        return show_dead_letter(found)
+        return await dead_letters.get_dead_letter(context, wanted)
 
     async def edit(
         self,
@@ -287,8 +282,8 @@ class DeadLetters:
         """Replaces the body of an open dead letter; a replay sends the new one."""
         kind = known_content_type(content_type)
         context, wanted = await self._engine.context(), read_id("dead_letter_id", dead_letter_id)
-        edited = await edit_with_value(context, wanted, body, kind)
-        return show_dead_letter(edited)
+        await edit_with_value(context, wanted, body, kind)
+        return await dead_letters.get_dead_letter(context, wanted)
 
     async def replay(
         self,

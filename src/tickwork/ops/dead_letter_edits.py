@@ -9,23 +9,23 @@ from tickwork.app.payloads import Payload
 from tickwork.core.delivery import endpoint, target
 from tickwork.core.entity.call import check_edited_call
 from tickwork.core.limits import ENTITIES_PREFIX, is_hidden
-from tickwork.core.message.dead_letter import DeadLetter
+from tickwork.core.message.dead_letter import StoredDeadLetter
 from tickwork.core.model import ContentType
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.ops.audit import recorded
 from tickwork.ops.context import Context
-from tickwork.ops.dead_letters import get_dead_letter
+from tickwork.ops.dead_letters import find_dead_letter
 from tickwork.ops.queues import queue_names
 
 
 async def edit_dead_letter(
     context: Context, dead_letter_id: UUID, body: bytes, content_type: ContentType
-) -> DeadLetter:
+) -> StoredDeadLetter:
     """Replaces the body of an open dead letter; a replay sends the new one.
 
     Raises `Conflict` if the dead letter is resolved. Of a delivery only the payload may change.
     """
-    letter = await get_dead_letter(context, dead_letter_id)
+    letter = await find_dead_letter(context, dead_letter_id)
     queue = (await queue_names(context)).get(letter.queue_id)
     if queue is not None and is_hidden(queue):
         _check_edited(queue, letter.body, body)
@@ -50,10 +50,10 @@ def _check_edited(queue: str, before: bytes, after: bytes) -> None:
 
 async def edit_with_value(
     context: Context, dead_letter_id: UUID, value: object, content_type: ContentType
-) -> DeadLetter:
+) -> StoredDeadLetter:
     """As `edit_dead_letter` with a body that is not encoded yet. Raises `InvalidInput` if it does
     not fit the type that the app declares for its queue."""
-    letter = await get_dead_letter(context, dead_letter_id)
+    letter = await find_dead_letter(context, dead_letter_id)
     queue = (await queue_names(context)).get(letter.queue_id)
     payload = None if queue is None else context.types(queue, letter.type)
     encoded = (payload or Payload[Any]()).encode(value, content_type)
@@ -62,10 +62,10 @@ async def edit_with_value(
 
 async def edit_with_encoded(
     context: Context, dead_letter_id: UUID, body: bytes, content_type: ContentType
-) -> DeadLetter:
+) -> StoredDeadLetter:
     """As `edit_dead_letter`. Raises `InvalidInput` if the body does not fit the type that the app
     declares for its queue."""
-    letter = await get_dead_letter(context, dead_letter_id)
+    letter = await find_dead_letter(context, dead_letter_id)
     queue = (await queue_names(context)).get(letter.queue_id)
     payload = None if queue is None else context.types(queue, letter.type)
     if payload is not None:

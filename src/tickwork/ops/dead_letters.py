@@ -22,18 +22,17 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
-from typing import Any
 from uuid import UUID
 
 from msgspec import Struct, structs
 
-from tickwork.core.answers.dead_letter import ReplaySummary, StopReason
+from tickwork.core.answers.dead_letter import DeadLetter, ReplaySummary, StopReason
 from tickwork.core.answers.ids import Prefix, public_id
 from tickwork.core.limits import (
     DELAY_SECONDS_MAX,
     LIST_LIMIT_MAX,
 )
-from tickwork.core.message.body import shown_body
+from tickwork.core.message.body import body_in_json, shown_body
 from tickwork.core.message.dead_letter import (
     DEAD_LETTERS_AT_ONCE_MAX,
     DeadGroup,
@@ -41,8 +40,8 @@ from tickwork.core.message.dead_letter import (
     MatchingDeadLetters,
     Pace,
     Selection,
+    StoredDeadLetter,
 )
-from tickwork.core.message.dead_letter import DeadLetter as StoredDeadLetter
 from tickwork.core.message.error_summary import summary
 from tickwork.core.message.message_list import LOOKED_AT_MAX
 from tickwork.core.model import Scope
@@ -50,6 +49,7 @@ from tickwork.core.queue.rate_limit import RATE_MAX, RATE_MIN
 from tickwork.errors import BacklogFull, FieldError, InvalidInput, NotFound
 from tickwork.ops.audit import recorded
 from tickwork.ops.context import Context
+from tickwork.ops.queues import queue_names
 from tickwork.store.contract import Store
 
 LIST_LIMIT = 100
@@ -78,19 +78,6 @@ Progress = Callable[[int, int], None]
 Sleep = Callable[[float], Awaitable[None]]
 
 
-class DeadLetter(StoredDeadLetter, frozen=True):
-    """A message that will not be delivered again, with the reason. Its body is decoded, as that of
-    a message is."""
-
-    body: Any
-
-
-def show_dead_letter(letter: StoredDeadLetter) -> DeadLetter:
-    """A dead letter as users see it."""
-    body = shown_body(letter.body, letter.content_type)
-    return DeadLetter(**structs.asdict(letter) | {"body": body})
-
-
 class SelectedDeadLetters(Struct, frozen=True):
     """The open dead letters that matched at one moment, and their number; later ones are not
     included."""
@@ -116,7 +103,7 @@ async def list_dead_letters(
 
 async def first_dead_letters(
     context: Context, queue: str | None, which: Selection, *, after: UUID | None = None
-) -> tuple[StoredDeadLetter, ...]:
+) -> tuple[DeadLetter, ...]:
     """Returns the first of the selected dead letters, however many it has to look at."""
     found: tuple[StoredDeadLetter, ...] = ()
     while True:
@@ -125,7 +112,7 @@ async def first_dead_letters(
         found += page.letters
         after = page.next
         if after is None or len(found) == which.limit:
-            return found
+            return await show_dead_letters(context, found)
 
 
 async def group_dead_letters(
@@ -154,9 +141,31 @@ async def count_dead_letters(context: Context, queue: str, which: Selection) -> 
     )
 
 
-async def get_dead_letter(context: Context, dead_letter_id: UUID) -> StoredDeadLetter:
-    """Returns one dead letter, open or resolved; raises `NotFound` if there is none."""
+async def find_dead_letter(context: Context, dead_letter_id: UUID) -> StoredDeadLetter:
+    """The stored dead letter with an id. Raises `NotFound`."""
     return await context.store.dead_letters.get(context.scope, dead_letter_id)
+
+
+async def get_dead_letter(
+    context: Context, dead_letter_id: UUID, *, as_json: bool = False
+) -> DeadLetter:
+    """Returns one dead letter, open or resolved; raises `NotFound` if there is none."""
+    found = await find_dead_letter(context, dead_letter_id)
+    (shown,) = await show_dead_letters(context, [found], as_json=as_json)
+    return shown
+
+
+async def show_dead_letters(
+    context: Context, letters: Sequence[StoredDeadLetter], *, as_json: bool = False
+) -> tuple[DeadLetter, ...]:
+    """Dead letters as users see them. With `as_json` their bodies are to be sent as a part of
+    JSON."""
+    names = await queue_names(context) if letters else {}
+    body_of = body_in_json if as_json else shown_body
+    return tuple(
+        DeadLetter.of(letter, names.get(letter.queue_id), body_of(letter.body, letter.content_type))
+        for letter in letters
+    )
 
 
 async def replay(

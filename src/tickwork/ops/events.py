@@ -5,17 +5,15 @@ from __future__ import annotations
 from datetime import datetime
 from uuid import UUID
 
-from msgspec import structs
-
 from tickwork import spans
 from tickwork.app.invocation import Handling
+from tickwork.core.answers.delivery import DeliveryAnswer, DeliveryHistory
 from tickwork.core.answers.ids import Prefix, plain_text, public_id
 from tickwork.core.delivery.endpoint import (
     RECOVER_RATE_PER_SECOND,
     RESENT_AT_ONCE_MAX,
     Attempt,
     DeliverySelection,
-    EndpointDelivery,
     Published,
 )
 from tickwork.core.delivery.endpoint_fields import check_event_type, check_owner
@@ -35,12 +33,6 @@ from tickwork.store.ids import new_id, own_tenant
 
 _EVENTS = UUID("6b1c7f1e-7f0e-5d5c-9a43-3d2f4f6e7a10")
 """What the ids of events with an `event_id` are derived from."""
-
-
-class DeliveryHistory(EndpointDelivery, frozen=True, kw_only=True):
-    """A delivery with its attempts, in order."""
-
-    history: tuple[Attempt, ...]
 
 
 async def publish_event(
@@ -80,16 +72,17 @@ async def publish_event(
 
 async def list_deliveries(
     context: Context, selection: DeliverySelection, *, before: UUID | None = None
-) -> tuple[EndpointDelivery, ...]:
+) -> tuple[DeliveryAnswer, ...]:
     """The selected deliveries, newest first."""
     if not 1 <= selection.limit <= LIST_LIMIT_MAX:
         raise InvalidInput([FieldError("limit", f"must be from 1 to {LIST_LIMIT_MAX}")])
-    return await context.store.endpoints.deliveries(context.scope, selection, before=before)
+    found = await context.store.endpoints.deliveries(context.scope, selection, before=before)
+    return tuple(map(DeliveryAnswer.of, found))
 
 
-async def find_delivery(context: Context, delivery_id: UUID) -> EndpointDelivery:
+async def find_delivery(context: Context, delivery_id: UUID) -> DeliveryAnswer:
     """One delivery without its attempts. Raises `NotFound`."""
-    return await context.store.endpoints.delivery(context.scope, delivery_id)
+    return DeliveryAnswer.of(await context.store.endpoints.delivery(context.scope, delivery_id))
 
 
 async def list_attempts(
@@ -103,9 +96,9 @@ async def list_attempts(
 
 async def get_delivery(context: Context, delivery_id: UUID) -> DeliveryHistory:
     """One delivery with its attempts. Raises `NotFound`."""
-    found = await context.store.endpoints.delivery(context.scope, delivery_id)
+    found = await find_delivery(context, delivery_id)
     attempts = await context.store.endpoints.attempts(context.scope, delivery_id)
-    return DeliveryHistory(**structs.asdict(found), history=attempts)
+    return DeliveryHistory.with_attempts(found, attempts)
 
 
 async def resend_delivery(context: Context, delivery_id: UUID) -> None:

@@ -13,7 +13,7 @@ from tickwork.core.answers.ids import Prefix, public_id
 from tickwork.core.answers.wait import Wait
 from tickwork.core.delivery.endpoint import DeliveryStatus, Endpoint, EndpointDelivery
 from tickwork.core.limits import FOREVER_SECONDS, HIDDEN_QUEUES
-from tickwork.core.message.dead_letter import DeadLetter, Death, read_death
+from tickwork.core.message.dead_letter import Death, StoredDeadLetter, read_death
 from tickwork.core.message.error_summary import summary_line
 from tickwork.core.model import Message, QueueSettings, State
 from tickwork.core.queue.wait_estimate import estimate_words
@@ -306,7 +306,7 @@ def endpoint_wait(endpoint: Endpoint, now: datetime, unread: Unread | None = Non
 def delivery_end(
     delivery: EndpointDelivery,
     endpoint: Endpoint | None,
-    letter: DeadLetter | None,
+    letter: StoredDeadLetter | None,
     *,
     is_sent_once: bool = False,
 ) -> Wait:
@@ -358,7 +358,7 @@ def _part(sentence: str) -> str:
     return f"{sentence[:1].lower()}{sentence[1:]}".removesuffix(".")
 
 
-def dead_letter_wait(letter: DeadLetter, queue: str) -> Wait:
+def dead_letter_wait(letter: StoredDeadLetter, queue: str) -> Wait:
     """Why a dead letter waits."""
     answer = f"the message died in queue {queue} ({letter.reason})"
     which = f"{queue} --id {public_id(Prefix.DEAD_LETTER, letter.id)}"

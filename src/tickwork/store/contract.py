@@ -33,11 +33,11 @@ from uuid import UUID
 from tickwork.core.message.batch import Batch, BatchItem, ItemStatus, NewBatch
 from tickwork.core.message.dead_letter import (
     DeadGroup,
-    DeadLetter,
     DeadLetterPage,
     Pace,
     Replayed,
     Selection,
+    StoredDeadLetter,
 )
 from tickwork.core.message.message_list import (
     LOOKED_AT_MAX,
@@ -279,10 +279,10 @@ class DeadLetters(Protocol):
         """Returns the selected open dead letters of all queues, newest first, behind a given one.
         Pages as those of `list`. The selection has no ids."""
 
-    async def get(self, scope: Scope, dead_letter_id: UUID) -> DeadLetter:
+    async def get(self, scope: Scope, dead_letter_id: UUID) -> StoredDeadLetter:
         """Returns one dead letter, open or resolved."""
 
-    async def of_message(self, scope: Scope, message_id: UUID) -> DeadLetter | None:
+    async def of_message(self, scope: Scope, message_id: UUID) -> StoredDeadLetter | None:
         """Returns the latest dead letter of a message, open or resolved, if there is one."""
 
     async def groups(self, scope: Scope, queue: str, limit: int) -> tuple[DeadGroup, ...]:
@@ -293,7 +293,7 @@ class DeadLetters(Protocol):
 
     async def edit(
         self, scope: Scope, dead_letter_id: UUID, body: bytes, content_type: ContentType
-    ) -> DeadLetter:
+    ) -> StoredDeadLetter:
         """Replaces the body of an open dead letter before its replay; `Conflict` if it is
         resolved."""
 

@@ -24,6 +24,7 @@ from reprlib import repr as shortened
 from typing import Any, NamedTuple
 
 from tickwork.app.handlers import check_queue_name
+from tickwork.core.answers.dead_letter import DeadLetter
 from tickwork.core.answers.ids import with_prefixes
 from tickwork.core.limits import DELAY_SECONDS_MAX, LIST_LIMIT_MAX, TTL_SECONDS_MAX
 from tickwork.core.message.body import shown_body
@@ -35,7 +36,6 @@ from tickwork.errors import FieldError, InvalidInput, NodeExpired, NotFound
 from tickwork.facade.app import Tickwork, engine_of
 from tickwork.facade.services import client_of
 from tickwork.ops.context import Context
-from tickwork.ops.dead_letters import DeadLetter, show_dead_letter
 from tickwork.ops.topology import apply
 from tickwork.service.maintenance import PRUNE_BATCH_MAX, REAP_BATCH_MAX
 from tickwork.service.observe import Observers
@@ -195,9 +195,13 @@ class Harness:
         check_queue_name("queue", queue)
         selection = Selection(limit=DEAD_LETTERS_AT_ONCE_MAX)
         page = await self.store.dead_letters.list(self._scope(queue), queue, selection)
+        letters = (
+            DeadLetter.of(letter, queue, shown_body(letter.body, letter.content_type))
+            for letter in page.letters
+        )
         return [
             Dead(letter.body, letter.reason, letter.error, letter.attempts, letter)
-            for letter in with_prefixes(tuple(map(show_dead_letter, page.letters)))
+            for letter in letters
         ]
 
     # Time

@@ -16,7 +16,7 @@ from tests.faults.open_store import opened
 from tests.faults.programs import statements
 from tests.kit.history import HistoryWriter
 from tests.kit.points import reach
-from tickwork.core.message.dead_letter import DeadLetter, Pace, Selection
+from tickwork.core.message.dead_letter import Pace, Selection, StoredDeadLetter
 from tickwork.core.model import DEFAULT, ContentType
 from tickwork.errors import Conflict
 from tickwork.store.contract import Store
@@ -76,7 +76,7 @@ class Replayer:
         self._history.ok(call, letters=letters)
         reach("resolved")
 
-    async def _edit(self, letter: DeadLetter) -> None:
+    async def _edit(self, letter: StoredDeadLetter) -> None:
         call = self._history.invoke("edit", letter=str(letter.id))
         try:
             await self._letters.edit(DEFAULT, letter.id, EDITED, ContentType.JSON)

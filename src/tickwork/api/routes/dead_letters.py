@@ -10,14 +10,7 @@ from litestar.openapi.spec import Example
 from litestar.params import Body, FromPath, FromQuery, QueryParameter
 from msgspec import structs
 
-from tickwork.api.dead_letter_schemas import (
-    DeadGroups,
-    DeadLetterAnswer,
-    Discarded,
-    DiscardRequest,
-    EditRequest,
-    ReplayRequest,
-)
+from tickwork.api.dead_letter_schemas import DiscardRequest, EditRequest, ReplayRequest
 from tickwork.api.operation import operation
 from tickwork.api.pages import (
     PAGE_LIMIT,
@@ -30,12 +23,11 @@ from tickwork.api.pages import (
 )
 from tickwork.api.query import body_reader, finished
 from tickwork.core.access import Permission
-from tickwork.core.answers.dead_letter import ReplaySummary
+from tickwork.core.answers.dead_letter import DeadGroups, DeadLetter, Discarded, ReplaySummary
 from tickwork.core.answers.ids import Prefix, read_path_id
 from tickwork.core.fields import Reader, read_id, read_instant
 from tickwork.core.message.dead_letter import (
     DEAD_LETTERS_AT_ONCE_MAX,
-    DeadLetter,
     MatchingDeadLetters,
     Selection,
 )
@@ -75,7 +67,7 @@ async def list_dead_letters(
     failed_before: FromQuery[str | None] = None,
     limit: Limit = PAGE_LIMIT,
     cursor: Cursor = None,
-) -> Page[DeadLetterAnswer]:
+) -> Page[DeadLetter]:
     """Returns the open dead letters of a queue, oldest first. `no_type` selects those without a
     type.
 
@@ -99,11 +91,10 @@ async def list_dead_letters(
             structs.replace(selection, limit=count),
             after=after,
         )
-        return Listed(found.letters, found.next)
+        shown = await dead_letters.show_dead_letters(context, found.letters, as_json=True)
+        return Listed(shown, found.next)
 
-    return await read_filtered(
-        read, limit, after, lambda letter: DeadLetterAnswer.of(letter, queue)
-    )
+    return await read_filtered(read, limit, after)
 
 
 @operation(
@@ -121,7 +112,7 @@ async def list_all_dead_letters(
     failed_before: FromQuery[str | None] = None,
     limit: Limit = PAGE_LIMIT,
     cursor: Cursor = None,
-) -> Page[DeadLetterAnswer]:
+) -> Page[DeadLetter]:
     """Returns the open dead letters of all queues, newest first, those of runs and entities too.
 
     Pages are as those of one queue: where few dead letters match a filter, a page may be short or
@@ -135,17 +126,15 @@ async def list_all_dead_letters(
         limit=limit,
     )
     after: UUID | None = read_cursor(cursor, UUID)
-    names = await queue_names(context)
 
     async def read(count: int, after: UUID | None) -> Listed[DeadLetter, UUID]:
         found = await dead_letters.list_dead_letters(
             context, None, structs.replace(selection, limit=count), after=after
         )
-        return Listed(found.letters, found.next)
+        shown = await dead_letters.show_dead_letters(context, found.letters, as_json=True)
+        return Listed(shown, found.next)
 
-    return await read_filtered(
-        read, limit, after, lambda letter: DeadLetterAnswer.of(letter, names.get(letter.queue_id))
-    )
+    return await read_filtered(read, limit, after)
 
 
 @operation(
@@ -199,7 +188,7 @@ async def count_dead_letters(
 )
 async def get_dead_letter(
     dead_letter: FromPath[str], context: NamedDependency[Context]
-) -> DeadLetterAnswer:
+) -> DeadLetter:
     """Returns one dead letter, open or resolved."""
     return await _shown(context, _id(dead_letter))
 
@@ -217,7 +206,7 @@ async def edit_dead_letter(
     dead_letter: FromPath[str],
     data: Annotated[dict[str, Any], Body(examples=_EDIT)],
     context: NamedDependency[Context],
-) -> DeadLetterAnswer:
+) -> DeadLetter:
     """Replaces the body of an open dead letter; a replay sends the new one."""
     wanted = _id(dead_letter)
     body, content_type = read_body(data)
@@ -235,7 +224,7 @@ async def edit_dead_letter(
 )
 async def replay_dead_letter(
     dead_letter: FromPath[str], context: NamedDependency[Context]
-) -> DeadLetterAnswer:
+) -> DeadLetter:
     """Sends a dead letter again, as a new message at the end of its queue."""
     wanted = _id(dead_letter)
     queue = await _queue_of(context, wanted)
@@ -253,7 +242,7 @@ async def replay_dead_letter(
 )
 async def discard_dead_letter(
     dead_letter: FromPath[str], context: NamedDependency[Context]
-) -> DeadLetterAnswer:
+) -> DeadLetter:
     """Resolves a dead letter without sending it."""
     wanted = _id(dead_letter)
     queue = await _queue_of(context, wanted)
@@ -339,17 +328,15 @@ def _id(text: str) -> UUID:
 
 
 async def _queue_of(context: Context, wanted: UUID) -> str:
-    letter = await dead_letters.get_dead_letter(context, wanted)
+    letter = await dead_letters.find_dead_letter(context, wanted)
     queue = (await queue_names(context)).get(letter.queue_id)
     if queue is None:
         raise NotFound("queue", letter.queue_id)
     return queue
 
 
-async def _shown(context: Context, wanted: UUID) -> DeadLetterAnswer:
-    letter = await dead_letters.get_dead_letter(context, wanted)
-    names = await queue_names(context)
-    return DeadLetterAnswer.of(letter, names.get(letter.queue_id))
+async def _shown(context: Context, wanted: UUID) -> DeadLetter:
+    return await dead_letters.get_dead_letter(context, wanted, as_json=True)
 
 
 DEAD_LETTER_ROUTES = (

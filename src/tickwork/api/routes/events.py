@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
@@ -26,12 +25,12 @@ from tickwork.api.pages import (
 )
 from tickwork.api.query import body_reader, finished
 from tickwork.core.access import Caller, Permission
-from tickwork.core.answers.ids import Prefix, public_id, read_path_id
+from tickwork.core.answers.delivery import DeliveryAnswer
+from tickwork.core.answers.ids import Prefix, read_path_id
 from tickwork.core.delivery.endpoint import (
     Attempt,
     DeliverySelection,
     DeliveryStatus,
-    EndpointDelivery,
     Published,
 )
 from tickwork.core.fields import read_instant
@@ -54,33 +53,6 @@ class EventRequest(Struct, frozen=True, kw_only=True):
     event_id: str | None = None
     key: str | None = None
     owner: str | None = None
-
-
-class DeliveryAnswer(Struct, frozen=True, kw_only=True):
-    """A delivery of an event to an endpoint: waiting, delivered or dead."""
-
-    id: str
-    endpoint_id: str
-    event_id: str
-    type: str
-    status: DeliveryStatus
-    attempts: int
-    published_at: datetime
-    delivered_at: datetime | None
-    last_attempt_at: datetime | None
-    last_code: int | None
-    last_error: str | None
-
-    @classmethod
-    def of(cls, delivery: EndpointDelivery) -> DeliveryAnswer:
-        """The answer for a delivery."""
-        ids = ("id", "endpoint_id")
-        same = {name: getattr(delivery, name) for name in cls.__struct_fields__ if name not in ids}
-        return cls(
-            id=public_id(Prefix.DELIVERY, delivery.id),
-            endpoint_id=public_id(Prefix.ENDPOINT, delivery.endpoint_id),
-            **same,
-        )
 
 
 @operation(
@@ -150,11 +122,11 @@ async def list_deliveries(
     selection = await endpoints.select_endpoint(context, selection, endpoint)
     before: UUID | None = read_cursor(cursor, UUID)
 
-    async def read(count: int, before: UUID | None) -> Sequence[EndpointDelivery]:
+    async def read(count: int, before: UUID | None) -> Sequence[DeliveryAnswer]:
         wanted = structs.replace(selection, limit=count)
         return await events.list_deliveries(context, wanted, before=before)
 
-    return await read_page(read, limit, before, lambda delivery: delivery.id, DeliveryAnswer.of)
+    return await read_page(read, limit, before, lambda delivery: delivery.id.uuid)
 
 
 @operation(
@@ -168,7 +140,7 @@ async def get_delivery(
     delivery: FromPath[str], context: NamedDependency[Context]
 ) -> DeliveryAnswer:
     """Returns one delivery."""
-    return DeliveryAnswer.of(await events.find_delivery(context, _id(delivery)))
+    return await events.find_delivery(context, _id(delivery))
 
 
 @operation(
@@ -211,7 +183,7 @@ async def resend_delivery(
     """Sends a delivery again with the same id, also a delivered one."""
     wanted = _id(delivery)
     await events.resend_delivery(context, wanted)
-    return DeliveryAnswer.of(await events.find_delivery(context, wanted))
+    return await events.find_delivery(context, wanted)
 
 
 def _id(text: str) -> UUID:

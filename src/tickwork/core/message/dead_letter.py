@@ -67,7 +67,7 @@ def read_death(text: str | None) -> Death | None:
     return None if text is None else _DEATH.decode(text)
 
 
-class DeadLetter(Struct, frozen=True):
+class StoredDeadLetter(Struct, frozen=True):
     """A message that will not be delivered again, with the reason, as it is stored."""
 
     ID_PREFIX: ClassVar = Prefix.DEAD_LETTER
@@ -172,7 +172,7 @@ class DeadLetterPage(Struct, frozen=True):
     """Dead letters of a list, and the id of the one behind which the next page starts; None on the
     last."""
 
-    letters: tuple[DeadLetter, ...]
+    letters: tuple[StoredDeadLetter, ...]
     next: UUID | None
 
 
@@ -191,7 +191,7 @@ class Replayed(Struct, frozen=True):
 
 
 def replay_of(
-    letter: DeadLetter, *, message_id: UUID, delay_seconds: float, run: int | None = None
+    letter: StoredDeadLetter, *, message_id: UUID, delay_seconds: float, run: int | None = None
 ) -> NewMessage:
     """The message that replays a dead letter.
 
@@ -218,7 +218,7 @@ def replay_of(
     )
 
 
-def newest_start(selection: Selection, after: DeadLetter | None) -> tuple[datetime, UUID]:
+def newest_start(selection: Selection, after: StoredDeadLetter | None) -> tuple[datetime, UUID]:
     """The time of failure and the id before which a list begins that has the newest first."""
     start = END_OF_TIME, NO_ID
     if selection.failed_before is not None:

@@ -20,12 +20,12 @@ from tickwork.core.delivery.endpoint import ENDPOINTS_QUEUE, delivery_of
 from tickwork.core.limits import check_body, check_limit, check_pace, check_selection, is_name
 from tickwork.core.message.dead_letter import (
     DeadGroup,
-    DeadLetter,
     DeadLetterPage,
     Pace,
     Replayed,
     Resolution,
     Selection,
+    StoredDeadLetter,
     newest_start,
     replay_of,
 )
@@ -56,15 +56,15 @@ from tickwork.store.steps import (
     searches,
 )
 
-_GET = Statement("get_dead_letter", DeadLetter)
-_OF_MESSAGE = Statement("dead_letter_of_message", DeadLetter)
-_READ = Statement("read_dead_letters", DeadLetter)
+_GET = Statement("get_dead_letter", StoredDeadLetter)
+_OF_MESSAGE = Statement("dead_letter_of_message", StoredDeadLetter)
+_READ = Statement("read_dead_letters", StoredDeadLetter)
 _NEWEST = Statement("newest_dead_letters", id=Kind.ID, failed_at=Kind.TIME, is_selected=Kind.FLAG)
 _POSITION = Statement("dead_letter_position", failed_at=Kind.TIME)
 _GROUPS = Statement("group_dead_letters", DeadGroup)
 _COUNT = Statement("count_dead_letters")
-_EDIT = Statement("edit_dead_letter", DeadLetter)
-_REPLAY = Statement("replay_dead_letters", DeadLetter)
+_EDIT = Statement("edit_dead_letter", StoredDeadLetter)
+_REPLAY = Statement("replay_dead_letters", StoredDeadLetter)
 _DISCARD = Statement("discard_dead_letters")
 _NUMBER_RUNS = Statement("number_runs", id=Kind.ID)
 _PICK = Statement("pick_dead_letters", id=Kind.ID)
@@ -142,11 +142,11 @@ class DeadLetters(Noun):
         return DeadLetterPage(letters[::-1], end)
 
     @reads
-    def get(self, scope: Scope, dead_letter_id: UUID) -> Steps[DeadLetter]:
+    def get(self, scope: Scope, dead_letter_id: UUID) -> Steps[StoredDeadLetter]:
         return (yield from _get(scope, dead_letter_id))
 
     @reads
-    def of_message(self, scope: Scope, message_id: UUID) -> Steps[DeadLetter | None]:
+    def of_message(self, scope: Scope, message_id: UUID) -> Steps[StoredDeadLetter | None]:
         if scope.tenant is not None and not is_name(scope.tenant):
             return None
         row = yield from _OF_MESSAGE.fetch_row(scope.tenant, message_id)
@@ -172,7 +172,7 @@ class DeadLetters(Noun):
     @changes
     def edit(
         self, scope: Scope, dead_letter_id: UUID, body: bytes, content_type: ContentType
-    ) -> Steps[DeadLetter]:
+    ) -> Steps[StoredDeadLetter]:
         check_body(body)
         tenant = (yield from _get(scope, dead_letter_id)).tenant
         row = yield from _EDIT.fetch_row(NOW, tenant, dead_letter_id, body, content_type)
@@ -221,7 +221,7 @@ class DeadLetters(Noun):
         return len(rows)
 
 
-def _get(scope: Scope, dead_letter_id: UUID) -> Steps[DeadLetter]:
+def _get(scope: Scope, dead_letter_id: UUID) -> Steps[StoredDeadLetter]:
     row = None
     if scope.tenant is None or is_name(scope.tenant):
         row = yield from _GET.fetch_row(scope.tenant, dead_letter_id)
@@ -270,12 +270,12 @@ def _select(
     return _Selected([(row["tenant"], row["id"]) for row in rows], end)
 
 
-def _read(names: Sequence[Name]) -> Steps[tuple[DeadLetter, ...]]:
+def _read(names: Sequence[Name]) -> Steps[tuple[StoredDeadLetter, ...]]:
     """Dead letters, oldest first."""
     return tuple(_oldest_first((yield from _READ.fetch_each(names))))
 
 
-def _oldest_first(rows: Sequence[Row]) -> list[DeadLetter]:
+def _oldest_first(rows: Sequence[Row]) -> list[StoredDeadLetter]:
     return sorted(map(read_dead_letter, rows), key=lambda letter: (letter.failed_at, letter.id))
 
 
@@ -293,7 +293,7 @@ def _is_storable(text: str) -> bool:
     return "\0" not in text and not any("\ud800" <= char <= "\udfff" for char in text)
 
 
-def _number_runs(letters: Sequence[DeadLetter]) -> Steps[dict[UUID, int]]:
+def _number_runs(letters: Sequence[StoredDeadLetter]) -> Steps[dict[UUID, int]]:
     """Numbers new runs of the schedules whose slots are replayed, by the id of the dead letter."""
     slots = [
         (letter.tenant, letter.schedule_id, letter.id)
@@ -312,7 +312,7 @@ def _number_runs(letters: Sequence[DeadLetter]) -> Steps[dict[UUID, int]]:
 
 
 def _messages(
-    letters: Sequence[DeadLetter], runs: Mapping[UUID, int], pace: Pace
+    letters: Sequence[StoredDeadLetter], runs: Mapping[UUID, int], pace: Pace
 ) -> dict[str, list[NewMessage]]:
     """The messages that replay dead letters, by tenant."""
     messages: dict[str, list[NewMessage]] = {}
@@ -340,10 +340,10 @@ def _show_deliveries(messages: Mapping[str, Sequence[NewMessage]]) -> Steps[None
     )
 
 
-def read_dead_letter(row: Row) -> DeadLetter:
-    """A row with the fields of `DeadLetter`."""
-    fields = {name: row[name] for name in DeadLetter.__struct_fields__}
+def read_dead_letter(row: Row) -> StoredDeadLetter:
+    """A row with the fields of `StoredDeadLetter`."""
+    fields = {name: row[name] for name in StoredDeadLetter.__struct_fields__}
     resolution = fields["resolution"]
     fields["content_type"] = ContentType(fields["content_type"])
     fields["resolution"] = None if resolution is None else Resolution(resolution)
-    return DeadLetter(**fields)
+    return StoredDeadLetter(**fields)

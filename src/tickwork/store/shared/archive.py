@@ -18,7 +18,7 @@ from uuid import uuid4
 
 import msgspec
 
-from tickwork.core.message.dead_letter import DeadLetter
+from tickwork.core.message.dead_letter import StoredDeadLetter
 from tickwork.core.model import ContentType
 from tickwork.core.schedule.firing import FiringRecord
 from tickwork.errors import StoreUnavailable
@@ -50,7 +50,9 @@ class Archive:
             probe.touch()
             probe.unlink()
 
-    def write(self, kind: str, now: datetime, records: Iterable[FiringRecord | DeadLetter]) -> None:
+    def write(
+        self, kind: str, now: datetime, records: Iterable[FiringRecord | StoredDeadLetter]
+    ) -> None:
         """Writes records to a file named by its kind, the hour, and the first record."""
         encoded = [_shown(record) for record in records]
         with self.open(f"{kind}-{now:%Y%m%dT%H}-{encoded[0]['id']}") as append:
@@ -106,10 +108,10 @@ def _sync_directory(directory: Path) -> None:
         os.close(descriptor)
 
 
-def _shown(record: FiringRecord | DeadLetter) -> dict[str, Any]:
+def _shown(record: FiringRecord | StoredDeadLetter) -> dict[str, Any]:
     """The fields of a record. The body of a dead letter is JSON, a text, or bytes in base64."""
     fields = msgspec.structs.asdict(record)
-    if isinstance(record, DeadLetter):
+    if isinstance(record, StoredDeadLetter):
         if record.content_type is ContentType.JSON:
             fields["body"] = msgspec.Raw(record.body)
         elif record.content_type is ContentType.TEXT:

@@ -10,7 +10,7 @@ SQL files name a list by a placeholder:
 | `/*sent_arrays $13*/` | the same as typed array parameters, from `$13` on |
 | `/*sent_values*/` | the same as `?` parameters |
 | `/*kept*/` | what a dead letter takes over from its message as it is |
-| `/*dead_letter*/` | a dead letter, as `DeadLetter` has it (alias `l`) |
+| `/*dead_letter*/` | a dead letter, as `StoredDeadLetter` has it (alias `l`) |
 | `/*firing*/` | a record of a firing, as `FiringRecord` has it (alias `f`) |
 | `/*schedule*/` | a schedule and its definition (alias `s`) |
 | `/*new_schedule*/`, `/*new_schedule_arrays $2*/`, `/*new_schedule_values*/` | a new schedule |
@@ -46,7 +46,7 @@ from msgspec import Struct
 from tickwork.core.api_key import ApiKey
 from tickwork.core.audit import AuditRecord
 from tickwork.core.delivery.endpoint import Attempt, EndpointDelivery, Health
-from tickwork.core.message.dead_letter import DeadLetter
+from tickwork.core.message.dead_letter import StoredDeadLetter
 from tickwork.core.model import FORMAT_VERSION, ContentType, Message, QueueSettings, Tenant
 from tickwork.core.schedule.firing import FiringRecord
 from tickwork.core.schedule.model import Definition, NewSchedule, bucket_of, stored_texts
@@ -307,7 +307,7 @@ _LISTS = {
     "new.sent": names(_SENT, "new"),
     "sent_values": names("?" * len(_SENT)),
     "kept": names(column.name for column in KEPT),
-    "dead_letter": names(DeadLetter.__struct_fields__, "l"),
+    "dead_letter": names(StoredDeadLetter.__struct_fields__, "l"),
     "firing": names(FiringRecord.__struct_fields__, "f"),
     "schedule": names(SCHEDULE, "s"),
     "new_schedule": names(_NEW_SCHEDULE),

@@ -15,7 +15,7 @@ from tickwork.core.delivery.endpoint import (
 from tickwork.core.entity.call import RESULT_RETENTION_SECONDS
 from tickwork.core.limits import check_limit, check_system
 from tickwork.core.message.batch import BATCH_RETENTION_SECONDS
-from tickwork.core.message.dead_letter import DEAD_LETTER_RETENTION_SECONDS, DeadLetter
+from tickwork.core.message.dead_letter import DEAD_LETTER_RETENTION_SECONDS, StoredDeadLetter
 from tickwork.core.message.progress import PROGRESS_KEPT_SECONDS
 from tickwork.core.model import EVENT_RETENTION_SECONDS, Pruned, Scope
 from tickwork.core.queue.stats import COUNTER_RETENTION_SECONDS, CounterName
@@ -41,7 +41,7 @@ from tickwork.store.sqlite.engine.work import Transaction
 from tickwork.store.sqlite.messages import rows
 from tickwork.store.steps import Statement
 
-_TAKE = Statement("take_dead_letters", DeadLetter)
+_TAKE = Statement("take_dead_letters", StoredDeadLetter)
 _TAKE_FIRINGS = Statement("take_firings", FiringRecord)
 
 

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from tickwork import clock
-from tickwork.core.message.dead_letter import DeadLetter
+from tickwork.core.message.dead_letter import StoredDeadLetter
 from tickwork.core.model import WAITING_SINCE
 from tickwork.core.schedule.firing import FiringRecord
 from tickwork.store.ids import Moment
@@ -82,7 +82,7 @@ SQL = load(
         "claimed": CLAIMED_COLUMNS,
         # A DELETE does not know its table's alias in what it returns.
         "returned_firing": names(FiringRecord.__struct_fields__),
-        "returned_dead_letter": names(DeadLetter.__struct_fields__),
+        "returned_dead_letter": names(StoredDeadLetter.__struct_fields__),
         "on_time_until": "CASE WHEN attempts = 0 AND lost = 0 "
         f"AND coalesce(last_error, '') NOT LIKE '{WAITING_SINCE}%' "
         "THEN due_at + grace_seconds * 1000000 END",
