@@ -22,6 +22,9 @@ METHODS_MAX = 25
 NAMES_PACKED_MAX = 2
 
 _FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef
+_NAMED = _FUNCTIONS | ast.ClassDef | ast.ExceptHandler | ast.MatchAs | ast.MatchStar
+"""Nodes whose `name` is the one that they define."""
+
 _DECISIONS = (
     ast.If | ast.IfExp | ast.For | ast.AsyncFor | ast.While | ast.ExceptHandler | ast.match_case
 )
@@ -146,21 +149,33 @@ def complex_functions(tree: ast.Module) -> Iterator[Offence]:
 
 
 def large_classes(tree: ast.Module) -> Iterator[Offence]:
-    """A class has at most 25 methods."""
+    """A class has at most 25 methods. A property of a protocol is an attribute."""
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef):
-            methods = sum(isinstance(part, _FUNCTIONS) for part in node.body)
+            is_protocol = any("Protocol" in ast.unparse(base) for base in node.bases)
+            methods = sum(
+                isinstance(part, _FUNCTIONS) and not (is_protocol and _is_property(part))
+                for part in node.body
+            )
             if methods > METHODS_MAX:
                 yield Offence(node.lineno, f"{node.name} has {methods} methods")
 
 
+def _is_property(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    return any(ast.unparse(decorator) == "property" for decorator in function.decorator_list)
+
+
 def packed_assignments(tree: ast.Module) -> Iterator[Offence]:
-    """At most two names are on the left of an `=` whose right side is written out."""
+    """At most two names are on the left of an `=` whose right side is written out, or in a chain of
+    `=`."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Tuple):
-            for target in node.targets:
-                if isinstance(target, ast.Tuple) and len(target.elts) > NAMES_PACKED_MAX:
-                    yield Offence(node.lineno, f"assigns {len(target.elts)} names at once")
+        if not isinstance(node, ast.Assign):
+            continue
+        counts = [len(node.targets)]
+        if isinstance(node.value, ast.Tuple):
+            counts += [len(part.elts) for part in node.targets if isinstance(part, ast.Tuple)]
+        if max(counts) > NAMES_PACKED_MAX:
+            yield Offence(node.lineno, f"assigns {max(counts)} names at once")
 
 
 def vague_names(tree: ast.Module) -> Iterator[Offence]:
@@ -179,7 +194,11 @@ def _name_defined(node: ast.AST) -> str:
         return node.attr
     if isinstance(node, ast.arg):
         return node.arg
-    return node.name if isinstance(node, _FUNCTIONS | ast.ClassDef) else ""
+    if isinstance(node, ast.alias):
+        return node.asname or ""
+    if isinstance(node, ast.MatchMapping):
+        return node.rest or ""
+    return node.name or "" if isinstance(node, _NAMED) else ""
 
 
 def long_functions(tree: ast.Module) -> Iterator[Offence]:

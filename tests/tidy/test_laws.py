@@ -72,11 +72,21 @@ LOCKS_WITH_ADDRESSES = (
 )
 EVASIONS = ("time.sl" + "eep(1)", "@pytest.mark.sk" + "ipif(x)", "pytest.mark.xf" + "ail")
 TANGLED = "def f(a):\n" + "    if a and a: g()\n" * 10
-PACKED = ("a, b, c = 1, 2, 3", "self.a, self.b, self.c = a, b, c")
-NOT_PACKED = ("a, b = 1, 2", "a, b, c = row", "a = b = c = 0")
-VAGUE = ("for each in letters: pass", "def tell(): pass", "x._held_at = 1", "f = lambda place: 1")
+PACKED = ("a, b, c = 1, 2, 3", "self.a, self.b, self.c = a, b, c", "a = b = c = 0")
+NOT_PACKED = ("a, b = 1, 2", "a, b, c = row", "a = b = 0")
+VAGUE = (
+    "for each in letters: pass",
+    "def tell(): pass",
+    "x._held_at = 1",
+    "f = lambda place: 1",
+    "import placement as place",
+    "try: f()\nexcept OSError as told: pass",
+    "match x:\n    case [held, *_]: pass",
+    "match x:\n    case {**apart}: pass",
+)
 NOT_VAGUE = ("for letter in letters: pass", "store.told", "def replace(placement): pass")
 LARGE_CLASS = "class C:\n" + "    def m(self): pass\n" * (laws.METHODS_MAX + 1)
+ATTRIBUTES = LARGE_CLASS.replace("    def", "    @property\n    def")
 LONG_FUNCTION = "def f():\n" + "    g()\n" * laws.FUNCTION_LINES_MAX
 
 
@@ -96,8 +106,11 @@ def on_tree(law: Callable[[ast.Module], Iterable[Offence]], source: str) -> list
         (laws.vague_names, VAGUE, NOT_VAGUE),
         (
             laws.large_classes,
-            (LARGE_CLASS,),
-            (LARGE_CLASS.replace("    def m(self): pass\n", "", 1),),
+            (LARGE_CLASS, ATTRIBUTES),
+            (
+                LARGE_CLASS.replace("    def m(self): pass\n", "", 1),
+                ATTRIBUTES.replace("class C", "class C(Protocol)"),
+            ),
         ),
         (laws.long_functions, (LONG_FUNCTION,), (LONG_FUNCTION.replace("    g()\n", "", 1),)),
     ],

@@ -6,7 +6,7 @@ import ast
 import gc
 import inspect
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import TypeVar
@@ -107,12 +107,6 @@ STANDALONE = {
 }
 """Modules under 60 lines of code with a single importer, and why each is a file."""
 
-LARGE = {
-    "core/fields.py": "a method for each kind of field",
-    "store/contract.py": "an attribute for each noun of a store",
-}
-"""Modules with a class of too many methods, and what the methods have in common."""
-
 SLEEPERS = frozenset({ROOT / "tests" / "kit" / "waiting.py"})
 """Where tests wait: one poll loop, bounded, that stops as soon as its condition holds."""
 
@@ -178,20 +172,13 @@ def keep(
     law: Callable[[T], Iterable[Offence]],
     view: Callable[[Path], T],
     files: Iterable[Path],
-    *,
-    known: Mapping[str, str] | None = None,
 ) -> None:
-    """Fails with every offence against the law, one a line. `known` modules may offend it; one that
-    does not any more is no exception."""
-    offences = {path: [*law(view(path))] for path in files}
-    excused = {PACKAGE / name for name in known or ()}
+    """Fails with every offence against the law, one a line."""
     found = [
         f"{path.relative_to(ROOT)}:{offence.line} {offence.what}"
-        for path, some in offences.items()
-        if path not in excused
-        for offence in some
+        for path in files
+        for offence in law(view(path))
     ]
-    found += [f"{path.relative_to(ROOT)} keeps it now" for path in excused if not offences[path]]
     if found:
         pytest.fail("\n".join([inspect.getdoc(law) or "", *found]), pytrace=False)
 
@@ -207,7 +194,7 @@ def test_no_function_has_too_many_ways_through_it() -> None:
 
 
 def test_no_class_has_too_many_methods() -> None:
-    keep(laws.large_classes, parse, written(), known=LARGE)
+    keep(laws.large_classes, parse, written())
 
 
 def test_no_assignment_is_packed() -> None:

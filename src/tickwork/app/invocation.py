@@ -275,7 +275,8 @@ class Handling:
         self.is_repeated = is_repeated
         self._sends: list[Send] = []
         self._batches: list[BatchWithItems] = []
-        self._batches_named = self._items = self._items_bytes = 0
+        self._batches_named = 0
+        self._items = self._items_bytes = 0
         self._events_named: dict[str, int] | None = None
         self._calls_named = 0
         self._background: set[asyncio.Task[Any]] = set()

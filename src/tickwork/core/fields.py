@@ -70,8 +70,8 @@ _QUOTE.maxstring = _QUOTE.maxother = 60
 _NAMES = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
 
 
-class Reader:
-    """Typed access to the fields of one object.
+class ValueReader:
+    """Typed access to the fields of one object that have one value.
 
     Errors name a field as `prefix` and its name, or as `names` calls it. With `parses_text` a
     number may be given as text, as in a flag or an environment variable.
@@ -123,17 +123,6 @@ class Reader:
             more = f"and {len(unknown) - room:,} more that are not known fields"
             self.faults.append(UnknownField(f"{self._prefix}…", more))
 
-    def read(self, known: Mapping[str, FieldReader]) -> dict[str, Any]:
-        """The given fields that are `known` and valid, each read by its reader."""
-        values: dict[str, Any] = {}
-        for name in self._fields:
-            if name in known:
-                before = len(self.faults)
-                value = known[name](self, name)
-                if len(self.faults) == before:
-                    values[name] = value
-        return values
-
     def boolean(self, name: str) -> bool | None:
         return self._typed(name, bool)
 
@@ -167,36 +156,6 @@ class Reader:
         self.fault(name, f"must be {what} from {low:g} to {high:g}, not {given}")
         return None
 
-    def items(
-        self, name: str, what: str, count_max: int = ITEMS_MAX, *, such_as: str = ""
-    ) -> Sequence[Any] | None:
-        """A list of at most so many items, which are not checked. `what` names them in the error,
-        such as "numbers", and `such_as` is one of them."""
-        value = self._fields.get(name)
-        if not isinstance(value, list | tuple):
-            example = f" such as {such_as}" if such_as else ""
-            self.fault(name, f"must be a list of {what}{example}, not {shown(value)}")
-            return None
-        if len(value) > count_max:
-            self.fault(name, f"has {len(value)} {what}; at most {count_max} are allowed")
-            return None
-        return value
-
-    def numbers(self, name: str) -> tuple[float, ...] | None:
-        """A list of finite numbers."""
-        value = self.items(name, "numbers")
-        if value is None:
-            return None
-        before, valid = len(self.faults), list[float]()
-        for index, item in enumerate(value):
-            field = f"{name}[{index}]"
-            number = Reader({field: item}, self.faults, self._prefix).number(field)
-            if number is not None:
-                valid.append(number)
-            elif len(self.faults) - before >= FAULTS_MAX:
-                break
-        return tuple(valid) if len(self.faults) == before else None
-
     def integer(self, name: str, low: int, high: int, default: int | None = None) -> int | None:
         """A whole number in a range; an error if it is missing and has no default."""
         value = self._given_number(name)
@@ -210,33 +169,9 @@ class Reader:
             return None
         return value
 
-    def integers(self, name: str, low: int, high: int, hint: str) -> tuple[int, ...] | None:
-        """One whole number or a list of them, sorted and without duplicates."""
-        value = self._fields.get(name)
-        items: Sequence[Any] | None = [value]
-        if isinstance(value, list | tuple):
-            items = self.items(name, "numbers")
-        if items is None:
-            return None
-        good = all(type(item) is int and low <= item <= high for item in items)
-        if not items or not good:
-            self.fault(name, f"must be {low} to {high} ({hint}) or a list, not {shown(value)}")
-            return None
-        return tuple(sorted(set(items)))
-
     def is_word(self, name: str, word: str) -> bool:
         """Whether the field is exactly this text."""
         return self._fields.get(name) == word
-
-    def strings(self, name: str) -> tuple[str, ...] | None:
-        """A list of texts."""
-        value = self.items(name, "texts")
-        if value is None:
-            return None
-        if all(isinstance(item, str) for item in value):
-            return tuple(map(str, value))
-        self.fault(name, f"must be a list of texts, not {shown(value)}")
-        return None
 
     def text(self, name: str) -> str | None:
         """A text that is not blank."""
@@ -261,43 +196,6 @@ class Reader:
             self.fault(name, message)
             return None
         return str(value)
-
-    def some_of(self, name: str, kind: type[Choice]) -> frozenset[Choice]:
-        """Members of an enumeration: a list of their values, or a text with commas between them.
-        None is given twice."""
-        value, count_max = self._fields.get(name), len(kind)
-        items = value.split(",", count_max) if isinstance(value, str) else value
-        if not isinstance(items, list | tuple) or not 1 <= len(items) <= count_max:
-            self.fault(name, f"must be one or more of {','.join(kind)}, not {shown(value)}")
-            return frozenset()
-        found: set[Choice] = set()
-        for item in items:
-            stripped = item.strip() if isinstance(item, str) else item
-            message = choice_error(stripped, kind)
-            if message is None and stripped in found:
-                message = f"has {stripped} twice; give it once"
-            if message is not None:
-                self.fault(name, message)
-                return frozenset()
-            found.add(kind(stripped))
-        return frozenset(found)
-
-    def object(self, name: str, known: AbstractSet[str]) -> Reader | None:
-        """The reader of a nested object with these fields; of an empty one if it is missing."""
-        value = self._fields.get(name)
-        if value is None:
-            return self.nested(name, {})
-        if not isinstance(value, Mapping):
-            self.fault(name, f"must be an object with {', '.join(sorted(known))}")
-            return None
-        reader = self.nested(name, value)
-        reader.refuse_unknown(known)
-        return reader
-
-    def nested(self, name: str, fields: Mapping[str, Any]) -> Reader:
-        """A reader that puts this field's name before the names of its own fields."""
-        prefix = f"{self._names.get(name, f'{self._prefix}{name}')}."
-        return Reader(fields, self.faults, prefix, parses_text=self._parses_text)
 
     def moment(self, name: str) -> datetime | None:
         """An ISO 8601 date and time: in UTC if it has an offset, else a local one."""
@@ -334,21 +232,6 @@ class Reader:
             self.fault(name, f"must be in the years {_YEAR_MIN} to {_YEAR_MAX}")
         return good
 
-    def dates(self, name: str, count_max: int) -> tuple[date, ...]:
-        """A list of dates, sorted and without duplicates."""
-        value = self._fields.get(name)
-        if value is None:
-            return ()
-        items = self.items(name, "dates", count_max, such_as="2027-12-25")
-        found: set[date] = set()
-        for index, item in enumerate(items or ()):
-            day = _date(item)
-            if day is None:
-                self.fault(f"{name}[{index}]", f"{shown(item)} is not a date that exists")
-            else:
-                found.add(day)
-        return tuple(sorted(found))
-
     def _typed(self, name: str, kind: type[Value]) -> Value | None:
         value: Any = self._fields.get(name)
         if (message := _type_error(value, kind)) is not None:
@@ -369,6 +252,127 @@ class Reader:
             return float(value)
         except ValueError:
             return value
+
+
+class Reader(ValueReader):
+    """Typed access to the fields of one object: values, lists and nested objects."""
+
+    def read(self, known: Mapping[str, FieldReader]) -> dict[str, Any]:
+        """The given fields that are `known` and valid, each read by its reader."""
+        values: dict[str, Any] = {}
+        for name in self._fields:
+            if name in known:
+                before = len(self.faults)
+                value = known[name](self, name)
+                if len(self.faults) == before:
+                    values[name] = value
+        return values
+
+    def items(
+        self, name: str, what: str, count_max: int = ITEMS_MAX, *, such_as: str = ""
+    ) -> Sequence[Any] | None:
+        """A list of at most so many items, which are not checked. `what` names them in the error,
+        such as "numbers", and `such_as` is one of them."""
+        value = self._fields.get(name)
+        if not isinstance(value, list | tuple):
+            example = f" such as {such_as}" if such_as else ""
+            self.fault(name, f"must be a list of {what}{example}, not {shown(value)}")
+            return None
+        if len(value) > count_max:
+            self.fault(name, f"has {len(value)} {what}; at most {count_max} are allowed")
+            return None
+        return value
+
+    def numbers(self, name: str) -> tuple[float, ...] | None:
+        """A list of finite numbers."""
+        value = self.items(name, "numbers")
+        if value is None:
+            return None
+        before, valid = len(self.faults), list[float]()
+        for index, item in enumerate(value):
+            field = f"{name}[{index}]"
+            number = Reader({field: item}, self.faults, self._prefix).number(field)
+            if number is not None:
+                valid.append(number)
+            elif len(self.faults) - before >= FAULTS_MAX:
+                break
+        return tuple(valid) if len(self.faults) == before else None
+
+    def integers(self, name: str, low: int, high: int, hint: str) -> tuple[int, ...] | None:
+        """One whole number or a list of them, sorted and without duplicates."""
+        value = self._fields.get(name)
+        items: Sequence[Any] | None = [value]
+        if isinstance(value, list | tuple):
+            items = self.items(name, "numbers")
+        if items is None:
+            return None
+        good = all(type(item) is int and low <= item <= high for item in items)
+        if not items or not good:
+            self.fault(name, f"must be {low} to {high} ({hint}) or a list, not {shown(value)}")
+            return None
+        return tuple(sorted(set(items)))
+
+    def strings(self, name: str) -> tuple[str, ...] | None:
+        """A list of texts."""
+        value = self.items(name, "texts")
+        if value is None:
+            return None
+        if all(isinstance(item, str) for item in value):
+            return tuple(map(str, value))
+        self.fault(name, f"must be a list of texts, not {shown(value)}")
+        return None
+
+    def some_of(self, name: str, kind: type[Choice]) -> frozenset[Choice]:
+        """Members of an enumeration: a list of their values, or a text with commas between them.
+        None is given twice."""
+        value, count_max = self._fields.get(name), len(kind)
+        items = value.split(",", count_max) if isinstance(value, str) else value
+        if not isinstance(items, list | tuple) or not 1 <= len(items) <= count_max:
+            self.fault(name, f"must be one or more of {','.join(kind)}, not {shown(value)}")
+            return frozenset()
+        found: set[Choice] = set()
+        for item in items:
+            stripped = item.strip() if isinstance(item, str) else item
+            message = choice_error(stripped, kind)
+            if message is None and stripped in found:
+                message = f"has {stripped} twice; give it once"
+            if message is not None:
+                self.fault(name, message)
+                return frozenset()
+            found.add(kind(stripped))
+        return frozenset(found)
+
+    def dates(self, name: str, count_max: int) -> tuple[date, ...]:
+        """A list of dates, sorted and without duplicates."""
+        value = self._fields.get(name)
+        if value is None:
+            return ()
+        items = self.items(name, "dates", count_max, such_as="2027-12-25")
+        found: set[date] = set()
+        for index, item in enumerate(items or ()):
+            day = _date(item)
+            if day is None:
+                self.fault(f"{name}[{index}]", f"{shown(item)} is not a date that exists")
+            else:
+                found.add(day)
+        return tuple(sorted(found))
+
+    def object(self, name: str, known: AbstractSet[str]) -> Reader | None:
+        """The reader of a nested object with these fields; of an empty one if it is missing."""
+        value = self._fields.get(name)
+        if value is None:
+            return self.nested(name, {})
+        if not isinstance(value, Mapping):
+            self.fault(name, f"must be an object with {', '.join(sorted(known))}")
+            return None
+        reader = self.nested(name, value)
+        reader.refuse_unknown(known)
+        return reader
+
+    def nested(self, name: str, fields: Mapping[str, Any]) -> Reader:
+        """A reader that puts this field's name before the names of its own fields."""
+        prefix = f"{self._names.get(name, f'{self._prefix}{name}')}."
+        return Reader(fields, self.faults, prefix, parses_text=self._parses_text)
 
 
 FieldReader: TypeAlias = Callable[[Reader, str], Any]

@@ -545,7 +545,7 @@ class Store(Protocol):
 
     @property
     def readers(self) -> Readers:
-        """Readers that queues and endpoints share."""
+        """Roles of the database that read one tenant."""
 
     @property
     def secrets(self) -> Secrets:

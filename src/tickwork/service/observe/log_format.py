@@ -46,8 +46,10 @@ class _Short(reprlib.Repr):
 
 
 _short = _Short()
-_short.maxother = _short.maxstring = _short.maxlong = 1_000
-_short.maxdict = _short.maxlist = _short.maxtuple = _short.maxset = _short.maxfrozenset = 100
+for _limit in ("maxother", "maxstring", "maxlong"):
+    setattr(_short, _limit, 1_000)
+for _limit in ("maxdict", "maxlist", "maxtuple", "maxset", "maxfrozenset"):
+    setattr(_short, _limit, 100)
 
 
 def choose_format(requested: str | None) -> str:

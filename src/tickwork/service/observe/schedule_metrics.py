@@ -56,7 +56,9 @@ class ScheduleMetrics(Observer, Collector):
         """By outcome: fired, catch_up (late, as the policy allows), or why it did not fire."""
         self.lateness = [0] * (len(LATENESS_SECONDS) + 1)
         self.lateness_seconds = 0.0
-        self.shards_owned = self.shards_lost = self.stalls = self.clock_jumps = self.parked = 0
+        self.shards_owned = self.shards_lost = 0
+        self.stalls = self.clock_jumps = 0
+        self.parked = 0
         self.moved_by_tzdata = self.moved_by_clock = 0
         self.planning_lag_seconds = self.oldest_overdue_seconds = 0.0
 
