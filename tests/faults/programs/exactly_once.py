@@ -31,9 +31,14 @@ from tickwork.service import maintenance, node
 from tickwork.service.worker import suspects
 from tickwork.store.ids import new_id
 from tickwork.store.postgres import reaper as postgres_reaper
-from tickwork.store.postgres.messages.messages import PostgresMessages
+from tickwork.store.postgres.messages import claim as postgres_claim
+from tickwork.store.postgres.messages import settle as postgres_settle
 from tickwork.store.sqlite import reaper as sqlite_reaper
-from tickwork.store.sqlite.messages.messages import SqliteMessages
+from tickwork.store.sqlite.messages import claim as sqlite_claim
+from tickwork.store.sqlite.messages import settle as sqlite_settle
+
+CLAIMERS: tuple[type[Any], ...] = (sqlite_claim.Claimer, postgres_claim.Claimer)
+SETTLERS: tuple[type[Any], ...] = (sqlite_settle.Settler, postgres_settle.Settler)
 
 PROGRAM = "tests.faults.programs.exactly_once"
 POINTS = ("claiming", "claimed", "handling", "settling", "settled", statements.POINT)
@@ -103,14 +108,11 @@ def build(url: str, chance: random.Random) -> Tickwork:
 def stop_at_commits() -> None:
     """Puts points around what commits: before it is asked for, and when it is done and nobody
     here knows it yet."""
-    kinds: tuple[type[Any], ...] = (SqliteMessages, PostgresMessages)
-    for kind in kinds:
-        for name, before, after in (
-            ("claim", "claiming", "claimed"),
-            ("settle", "settling", "settled"),
-            ("settle_jointly", "settling", "settled"),
-        ):
-            setattr(kind, name, between(before, getattr(kind, name), after))
+    for kind in CLAIMERS:
+        kind.claim = between("claiming", kind.claim, "claimed")
+    for kind in SETTLERS:
+        for name in ("settle", "settle_jointly"):
+            setattr(kind, name, between("settling", getattr(kind, name), "settled"))
 
 
 def between(

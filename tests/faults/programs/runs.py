@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.faults.programs.exactly_once import (
+    SETTLERS,
     between,
     blame_nobody,
     find_the_dead_soon,
@@ -23,9 +24,7 @@ from tests.kit.points import reach
 from tickwork.core.model import Scope, Settlement
 from tickwork.core.workflow.model import RunEnd
 from tickwork.facade.app import Tickwork
-from tickwork.store.postgres.messages.messages import PostgresMessages
 from tickwork.store.postgres.workflows.workflows import PostgresWorkflows
-from tickwork.store.sqlite.messages.messages import SqliteMessages
 from tickwork.store.sqlite.workflows.workflows import SqliteWorkflows
 from tickwork.workflow.step import Step
 
@@ -71,13 +70,11 @@ def _stopping_at_ends(settle: Callable[..., Awaitable[Any]]) -> Callable[..., Aw
 
 def main(url: str, log: str) -> None:
     stop_at_commits()
-    stores: tuple[tuple[type[Any], type[Any]], ...] = (
-        (SqliteWorkflows, SqliteMessages),
-        (PostgresWorkflows, PostgresMessages),
-    )
-    for workflows, messages in stores:
+    stores: tuple[type[Any], ...] = (SqliteWorkflows, PostgresWorkflows)
+    for workflows in stores:
         workflows.checkpoint = between("recording", workflows.checkpoint, "recorded")
-        messages.settle = _stopping_at_ends(messages.settle)
+    for settler in SETTLERS:
+        settler.settle = _stopping_at_ends(settler.settle)
     find_the_dead_soon()
     blame_nobody()
     build(url, log).run(drain_seconds=0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Protocol
 from uuid import UUID
 
@@ -28,9 +29,15 @@ class HotPaths(Protocol):
     def send(self, queue: StoredQueue, messages: Mapping[str, Sequence[NewMessage]]) -> Steps[None]:
         """Stores messages, given by tenant, in a queue."""
 
-    def publish_events(self, events: Mapping[str, Sequence[NewMessage]]) -> Steps[None]:
-        """Publishes system events, given by tenant; `NotFound` if a queue that subscribes to them
-        was deleted meanwhile."""
+    def peek(self, queue_id: UUID, tenant: str | None, limit: int) -> Steps[Sequence[Row]]:
+        """The next ready messages, and maybe others after them."""
+
+    def next_visible_at(self, queue_id: UUID, tenant: str | None) -> Steps[datetime | None]:
+        """When the next message of a queue becomes visible."""
+
+    def publish_events(self, events: Mapping[str, Sequence[NewMessage]]) -> Steps[int]:
+        """Publishes system events, given by tenant; returns how many queues and new deliveries get
+        them. `NotFound` if a queue that subscribes to them was deleted meanwhile."""
 
     def remove(self, waiting: Sequence[Row], reason: str) -> Steps[int]:
         """Deletes messages (rows with `tenant`, `queue_id`, `id` and `key`), unless they are

@@ -3,7 +3,6 @@ store."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Protocol
@@ -93,7 +92,7 @@ class MessageSettler(Protocol):
     async def settle_unclaimed(self, scope: Scope, message: Message, ending: Ending) -> bool: ...
 
 
-class Messages(Noun, ABC):
+class Messages(Noun):
     """Messages of queues. What is written for each database is taken as it is."""
 
     def __init__(
@@ -120,6 +119,17 @@ class Messages(Noun, ABC):
     async def send_batch(self, scope: Scope, queue: str, messages: Sequence[NewMessage]) -> None:
         check_batch(messages)
         await self._sender.send(scope, queue, messages)
+
+    async def notify(self, scope: Scope, event: NewMessage) -> int:
+        check_message(event)
+        try:
+            return await self._notify(scope, event)
+        except NotFound:  # A queue that subscribes was deleted meanwhile.
+            return await self._notify(scope, event)
+
+    @writes(repeatable=True)
+    def _notify(self, scope: Scope, event: NewMessage) -> Steps[int]:
+        return (yield from self._paths.publish_events({own_tenant(scope): [event]}))
 
     @reads
     def suspects(self, scope: Scope, queue_ids: Sequence[UUID]) -> Steps[frozenset[UUID]]:
@@ -156,7 +166,7 @@ class Messages(Noun, ABC):
     def peek(self, scope: Scope, queue: str, limit: int) -> Steps[tuple[Message, ...]]:
         check_limit(limit)
         queue_id = (yield from self._paths.queue(scope, queue)).id
-        rows = yield from self._peek(queue_id, scope.tenant, limit)
+        rows = yield from self._paths.peek(queue_id, scope.tenant, limit)
         return read_messages(rows[:limit])
 
     @searches
@@ -184,7 +194,7 @@ class Messages(Noun, ABC):
     @reads
     def next_visible_at(self, scope: Scope, queue: str) -> Steps[datetime | None]:
         queue_id = (yield from self._paths.queue(scope, queue)).id
-        return (yield from self._next_visible_at(queue_id, scope.tenant))
+        return (yield from self._paths.next_visible_at(queue_id, scope.tenant))
 
     @reads
     def ahead(self, scope: Scope, queue: str, message: Message, at_most: int) -> Steps[int]:
@@ -198,14 +208,6 @@ class Messages(Noun, ABC):
         queue_id = (yield from self._paths.queue(scope, queue)).id
         rows = yield from _WAITING.fetch(queue_id, message_id, scope.tenant)
         return (yield from self._paths.remove(rows, REASON_DELETED)) > 0
-
-    @abstractmethod
-    def _peek(self, queue_id: UUID, tenant: str | None, limit: int) -> Steps[Sequence[Row]]:
-        """The next ready messages, and maybe others after them."""
-
-    @abstractmethod
-    def _next_visible_at(self, queue_id: UUID, tenant: str | None) -> Steps[datetime | None]:
-        """When the next message of a queue becomes visible."""
 
 
 def read_messages(rows: Iterable[Row]) -> tuple[Message, ...]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from uuid import UUID
 
-from tickwork.core.model import NewMessage, Scope, StoredQueue
+from tickwork.core.model import Message, NewMessage, Scope, StoredQueue
 from tickwork.core.queue.stats import CounterName
 from tickwork.store.ids import Moment, new_id
 from tickwork.store.nouns.hot_paths import MessageKind
@@ -16,7 +17,11 @@ from tickwork.store.postgres.messages.send import Group, Sender
 from tickwork.store.postgres.messages.system_events import event_groups, receivers
 from tickwork.store.postgres.queues import PostgresQueues
 from tickwork.store.shared.counters import CounterKey, Counters
-from tickwork.store.steps import After, Native, Row, Steps
+from tickwork.store.shared.fair_shares import LANES_MAX
+from tickwork.store.steps import NOW, After, Native, Row, Statement, Steps
+
+_PEEK = Statement("peek", Message)
+_NEXT_VISIBLE_AT = Statement("next_visible_at")
 
 
 class PostgresHotPaths:
@@ -46,13 +51,24 @@ class PostgresHotPaths:
         stored = yield Native(lambda connection: self._store(connection, groups))
         yield After(lambda: self._sender.after_commit(stored))
 
-    def publish_events(self, events: Mapping[str, Sequence[NewMessage]]) -> Steps[None]:
-        async def work(connection: Connection) -> list[Group]:
-            found = await receivers(connection, self._moment, events)
-            return await self._store(connection, await event_groups(connection, events, found))
+    def peek(self, queue_id: UUID, tenant: str | None, limit: int) -> Steps[Sequence[Row]]:
+        return (yield from _PEEK.fetch(NOW, queue_id, tenant, limit))
 
-        stored = yield Native(work)
+    def next_visible_at(self, queue_id: UUID, tenant: str | None) -> Steps[datetime | None]:
+        values = (NOW, queue_id, tenant, LANES_MAX)
+        at: datetime | None = yield from _NEXT_VISIBLE_AT.fetch_value(*values)
+        return at
+
+    def publish_events(self, events: Mapping[str, Sequence[NewMessage]]) -> Steps[int]:
+        async def work(connection: Connection) -> tuple[int, list[Group]]:
+            found = await receivers(connection, self._moment, events)
+            groups = await event_groups(connection, events, found)
+            copies = sum(len(group.messages) for group in groups)
+            return copies, await self._store(connection, groups)
+
+        number, stored = yield Native(work)
         yield After(lambda: self._sender.after_commit(stored))
+        return int(number)
 
     def remove(self, waiting: Sequence[Row], reason: str) -> Steps[int]:
         after = yield Native(lambda connection: self._removal.remove(connection, waiting, reason))

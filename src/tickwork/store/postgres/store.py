@@ -21,6 +21,7 @@ from tickwork.store.nouns.calendars import Calendars
 from tickwork.store.nouns.dead_letters import DeadLetters
 from tickwork.store.nouns.firings import Firings
 from tickwork.store.nouns.limits import Limits
+from tickwork.store.nouns.messages import Messages
 from tickwork.store.nouns.requests import Requests
 from tickwork.store.nouns.secrets import Secrets
 from tickwork.store.nouns.sessions import Sessions
@@ -44,7 +45,6 @@ from tickwork.store.postgres.messages.claim import Claimer
 from tickwork.store.postgres.messages.dead_copies import bury_copies
 from tickwork.store.postgres.messages.effects import EffectWriters
 from tickwork.store.postgres.messages.keys import Keys
-from tickwork.store.postgres.messages.messages import PostgresMessages
 from tickwork.store.postgres.messages.progress import PostgresProgress
 from tickwork.store.postgres.messages.removal import Purger, Removal
 from tickwork.store.postgres.messages.send import Sender
@@ -129,9 +129,7 @@ class PostgresStore:
         ending_writer = EndingWriter(moment, sender, removal, counters, EFFECT_WRITERS)
         self._settler = Settler(database, sender, ending_writer)
         claimer = Claimer(database, moment, queues, self._settler)
-        self.messages = PostgresMessages(
-            port, paths, sender, claimer, self._settler, database, moment
-        )
+        self.messages = Messages(port, paths, sender, claimer, self._settler)
         self.progress = PostgresProgress(database, moment)
         self.dead_letters = DeadLetters(port, paths)
         layout = ShardLayout()

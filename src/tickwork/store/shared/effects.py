@@ -21,11 +21,20 @@ class Fenced(NamedTuple, Generic[E]):
 
 
 class EffectsOfKind(Generic[E]):
-    """The effects of one kind, by the index of their ending. Base class of writers."""
+    """The effects of one kind, by the index of their ending, which are written in one transaction.
+
+    Base class of the writers of a store. A writer overrides the hooks that it needs; they are
+    called in the order in which the store lists them. Endings are given by index.
+    """
 
     def __init__(self, effects: Mapping[int, Fenced[E]]) -> None:
         self._effects = effects
         self.rank = next(iter(effects.values())).effect.RANK
+
+    @classmethod
+    def is_plain(cls, effect: E) -> bool:  # noqa: ARG003
+        """Whether it can be written with plain acks."""
+        return False
 
     def _of(self, indexes: Iterable[int]) -> list[Fenced[E]]:
         """The effects of the endings at these indexes."""

@@ -22,6 +22,7 @@ from tickwork.store.nouns.calendars import Calendars
 from tickwork.store.nouns.dead_letters import DeadLetters
 from tickwork.store.nouns.firings import Firings
 from tickwork.store.nouns.limits import Limits
+from tickwork.store.nouns.messages import Messages
 from tickwork.store.nouns.requests import Requests
 from tickwork.store.nouns.secrets import Secrets
 from tickwork.store.nouns.sessions import Sessions
@@ -44,9 +45,11 @@ from tickwork.store.sqlite.entities.entities import SqliteEntities
 from tickwork.store.sqlite.entities.write import EntityWriter
 from tickwork.store.sqlite.hot_paths import SqliteHotPaths
 from tickwork.store.sqlite.messages.batches import SqliteBatches
+from tickwork.store.sqlite.messages.claim import Claimer
 from tickwork.store.sqlite.messages.effects import EffectWriters
-from tickwork.store.sqlite.messages.messages import SqliteMessages
 from tickwork.store.sqlite.messages.progress import SqliteProgress
+from tickwork.store.sqlite.messages.send import Sender
+from tickwork.store.sqlite.messages.settle import Settler
 from tickwork.store.sqlite.nodes import SqliteNodes
 from tickwork.store.sqlite.pruner import SqlitePruner
 from tickwork.store.sqlite.queues import SqliteQueues
@@ -91,7 +94,9 @@ class SqliteStore:
         self.wakeups = SqliteWakeups(database, file_watcher)
         self.tenants = Tenants(port, moment)
         self.queues = SqliteQueues(port, database)
-        self.messages = SqliteMessages(port, paths, database, moment, EFFECT_WRITERS)
+        settler = Settler(database, EFFECT_WRITERS)
+        claimer = Claimer(database, moment, settler.row_hints)
+        self.messages = Messages(port, paths, Sender(database), claimer, settler)
         self.progress = SqliteProgress(database)
         self.dead_letters = DeadLetters(port, paths)
         self.batches = SqliteBatches(port, database)

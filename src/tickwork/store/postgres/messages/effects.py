@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias
 from uuid import UUID
 
 from tickwork.core.effects import Effect
@@ -14,9 +14,7 @@ from tickwork.store.postgres.messages.keys import Key
 from tickwork.store.postgres.messages.removal import RemovedMessages
 from tickwork.store.postgres.messages.send import Group
 from tickwork.store.shared.counters import CounterKey
-from tickwork.store.shared.effects import EffectsOfKind, Fenced
-
-E = TypeVar("E", bound=Effect)
+from tickwork.store.shared.effects import E, EffectsOfKind, Fenced
 
 
 class EndedMessages(NamedTuple):
@@ -51,17 +49,11 @@ class EndedMessages(NamedTuple):
 
 
 class EffectWriter(EffectsOfKind[E]):
-    """Writes the effects of one kind in one transaction. A writer overrides the hooks that it
-    needs; they are called in the order in which they stand here. Endings are given by index."""
+    """Writes effects by statements that are awaited."""
 
     def __init__(self, moment: Moment, effects: Mapping[int, Fenced[E]]) -> None:
         super().__init__(effects)
         self._moment = moment
-
-    @classmethod
-    def is_plain(cls, effect: E) -> bool:  # noqa: ARG003
-        """Whether the statement of plain acks can write it."""
-        return False
 
     @classmethod
     def plain_columns(

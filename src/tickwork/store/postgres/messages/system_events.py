@@ -15,17 +15,15 @@ from tickwork.core.message.system_events import (
     dead_message_events,
     stream_event,
 )
-from tickwork.core.model import NewMessage, Scope
+from tickwork.core.model import NewMessage
 from tickwork.core.stream import NewStreamEvent
-from tickwork.errors import NotFound
-from tickwork.store.ids import Moment, database_time, new_id, own_tenant
+from tickwork.store.ids import Moment, database_time, new_id
 from tickwork.store.nouns.endpoint_rows import read_settings
 from tickwork.store.postgres.endpoints.publish import record_deliveries
-from tickwork.store.postgres.engine.database import Connection, Database
+from tickwork.store.postgres.engine.database import Connection
 from tickwork.store.postgres.engine.sql import SQL
-from tickwork.store.postgres.messages.backlog import BacklogChange, change_backlog
 from tickwork.store.postgres.messages.keys import Key
-from tickwork.store.postgres.messages.send import Group, Sender
+from tickwork.store.postgres.messages.send import Group
 
 
 class Receivers(NamedTuple):
@@ -57,31 +55,6 @@ async def receivers(connection: Connection, moment: Moment, tenants: Collection[
         await connection.fetch(SQL.system_event_endpoints, moment(), [*tenants]),
         moment,
     )
-
-
-async def publish(
-    database: Database, moment: Moment, sender: Sender, scope: Scope, event: NewMessage
-) -> int:
-    """Publishes one event; returns to how many queues and endpoints."""
-    tenant = own_tenant(scope)
-
-    async def work(connection: Connection) -> tuple[int, list[Group]]:
-        found = await receivers(connection, moment, [tenant])
-        groups = await event_groups(connection, {tenant: [event]}, found)
-        if not groups:
-            return 0, []
-        backlog = BacklogChange()
-        stored = await sender.store(connection, groups, new_id(), backlog)
-        await change_backlog(connection, backlog)
-        return sum(len(group.messages) for group in groups), stored
-
-    try:
-        number, stored = await database.transact(work)
-    except NotFound:
-        # A queue that subscribes was deleted meanwhile.
-        number, stored = await database.transact(work)
-    sender.after_commit(stored)
-    return number
 
 
 async def dead_letter_events(

@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 from tickwork.core.effects import Effect
-from tickwork.store.shared.effects import EffectsOfKind
+from tickwork.store.shared.effects import E, EffectsOfKind
 from tickwork.store.sqlite.engine.work import Transaction
-
-E = TypeVar("E", bound=Effect)
 
 
 class EffectWriter(EffectsOfKind[E]):
-    """Writes the effects of one kind in one transaction. A writer overrides the hooks that it
-    needs; they are called in the order in which they stand here. Endings are given by index."""
-
-    @classmethod
-    def is_plain(cls, effect: E) -> bool:  # noqa: ARG003
-        """Whether it can be written with plain acks, before these."""
-        return False
+    """Writes effects in a transaction of the writer thread."""
 
     @classmethod
     def write_plain(

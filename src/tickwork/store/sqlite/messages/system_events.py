@@ -14,21 +14,14 @@ from tickwork.core.message.system_events import (
     schedule_paused_event,
     stream_event,
 )
-from tickwork.core.model import NewMessage, Scope
+from tickwork.core.model import NewMessage
 from tickwork.core.stream import NewStreamEvent
-from tickwork.store.ids import new_id, own_tenant
+from tickwork.store.ids import new_id
 from tickwork.store.nouns.endpoint_rows import read_settings
 from tickwork.store.sqlite.endpoints.deliveries import store_deliveries
-from tickwork.store.sqlite.engine.database import Database
 from tickwork.store.sqlite.engine.sql import SQL, from_microseconds
 from tickwork.store.sqlite.engine.work import Transaction
 from tickwork.store.sqlite.messages.prepared_messages import send_exempt_copies
-
-
-async def publish(database: Database, scope: Scope, event: NewMessage) -> int:
-    """Publishes one event; returns to how many queues and endpoints."""
-    tenant = own_tenant(scope)
-    return await database.write(lambda transaction: publish_events(transaction, tenant, [event]))
 
 
 def publish_events(transaction: Transaction, tenant: str, events: Sequence[NewMessage]) -> int:
