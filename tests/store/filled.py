@@ -17,12 +17,16 @@ Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
 
 @contextmanager
-def filled_database(server: PostgresHost, statements: Iterable[str]) -> Iterator[str]:
-    """The URL of a migrated database on which the statements were run. It is dropped at the end."""
+def filled_database(
+    server: PostgresHost, statements: Iterable[str], *, template_url: str | None = None
+) -> Iterator[str]:
+    """The URL of a migrated database, or of a copy of another one, on which the statements were
+    run. It is dropped at the end."""
 
     async def fill() -> str:
-        url = await server.create_database()
-        await migrate(url)
+        url = await server.create_database(template_url=template_url)
+        if template_url is None:
+            await migrate(url)
         connection = await asyncpg.connect(url)
         for statement in statements:
             await connection.execute(statement)
@@ -49,18 +53,24 @@ async def unchanged(url: str) -> AsyncIterator[Connection]:
 
 
 def filled_with_and_without_statistics(tables: Iterable[str], fill: Iterable[str]) -> Any:
-    """A fixture for the tests of a module: a filled database, once analysed and once not."""
+    """Two fixtures for the tests of a module, `filled` and `database`: a database that is not
+    analysed, and either that one or a copy of it that is."""
 
-    @pytest.fixture(scope="module", params=["analysed", "not analysed"])
-    def database(request: pytest.FixtureRequest, postgres_server: PostgresHost) -> Iterator[str]:
+    @pytest.fixture(scope="module")
+    def filled(postgres_server: PostgresHost) -> Iterator[str]:
         # Only the tests themselves collect statistics.
-        statements = [
-            *(f"ALTER TABLE {table} SET (autovacuum_enabled = off)" for table in tables),
-            *fill,
-        ]
-        if request.param == "analysed":
-            statements.append("ANALYZE")
-        with filled_database(postgres_server, statements) as url:
+        silent = (f"ALTER TABLE {table} SET (autovacuum_enabled = off)" for table in tables)
+        with filled_database(postgres_server, [*silent, *fill]) as url:
             yield url
 
-    return database
+    @pytest.fixture(scope="module", params=["analysed", "not analysed"])
+    def database(
+        request: pytest.FixtureRequest, postgres_server: PostgresHost, filled: str
+    ) -> Iterator[str]:
+        if request.param == "not analysed":
+            yield filled
+            return
+        with filled_database(postgres_server, ["ANALYZE"], template_url=filled) as url:
+            yield url
+
+    return filled, database

@@ -255,7 +255,7 @@ _FILL = [
     FROM generate_series(1, {ROWS}) AS n, LATERAL (SELECT now() + n * interval '1 second' AS slot)
     """,
 ]
-database = filled_with_and_without_statistics(TABLES, _FILL)
+filled, database = filled_with_and_without_statistics(TABLES, _FILL)
 
 NOTHING = "'00000000-0000-0000-0000-000000000000'"
 LAST = "'ffffffff-ffff-ffff-ffff-ffffffffffff'"

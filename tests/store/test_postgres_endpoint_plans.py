@@ -145,7 +145,7 @@ _FILL = [
 ]
 
 
-database = filled_with_and_without_statistics(TABLES, _FILL)
+filled, database = filled_with_and_without_statistics(TABLES, _FILL)
 
 
 @pytest.fixture
