@@ -11,7 +11,7 @@ from tests.kit.fixtures import (
     postgres_server,
     postgres_url,
 )
-from tests.kit.soak import is_soak, pytest_collection_modifyitems
+from tests.kit.soak import examples, is_soak, pytest_collection_modifyitems
 from tests.stores.fixtures import (
     clock,
     home,
@@ -40,9 +40,18 @@ __all__ = [
     "store",
 ]
 
+EXAMPLES = 100
+"""Number of examples of a randomised test in `make soak`, if the test itself has no other."""
+
 # Other processes may take the core for a second: how long an example takes says nothing.
 # `make test` draws the same examples each time, so it fails only for what was changed.
-settings.register_profile("tickwork", deadline=None, derandomize=not is_soak(), database=None)
+settings.register_profile(
+    "tickwork",
+    max_examples=examples(EXAMPLES),
+    deadline=None,
+    derandomize=not is_soak(),
+    database=None,
+)
 settings.load_profile("tickwork")
 
 

@@ -27,6 +27,7 @@ from tests.channel.receiver import (
     receiver,
     wire,
 )
+from tests.kit.soak import examples
 from tests.kit.waiting import delay, eventually
 from tickwork.channel.guard import Guard
 from tickwork.channel.webhook import ANSWER_BYTES_MAX, WebhookChannel, explained
@@ -498,7 +499,7 @@ _URLS = st.tuples(_STARTS, _HOSTS, _PATHS).map("".join)
     value=st.text("a \t\r\n\0é\ud800日", max_size=4),
     method=st.sampled_from(["POST", "GET", "DELETE", "", "A B", "é"]),
 )
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_no_url_header_or_method_makes_a_delivery_raise(
     url: str, name: str, value: str, method: str
 ) -> None:
