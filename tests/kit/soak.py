@@ -3,8 +3,9 @@
 - Of a randomised test `make test` runs a third of the examples, the same ones each time;
   `make soak` draws others each time. Tests of hypothesis get the mark `randomised`, by which
   `make soak` selects them.
-- A law of code above the stores that takes long, or of what is refused before a store is asked, runs
-  on one store in `make test`, and on the others in `make soak`: `@pytest.mark.one_store("sqlite")`.
+- A law of code above the stores that takes long, or of what is refused before a store is asked,
+  runs on one store in `make test`, and on the others in `make soak`:
+  `@pytest.mark.one_store("sqlite")`.
 """
 
 import os
