@@ -13,6 +13,7 @@ from tests.conformance.schedule_acts import create, plan_now
 from tests.kit.api import ReusedApi, bearer, in_process, new_key
 from tests.stores.clock import VirtualClock
 from tests.stores.home import Home
+from tickwork.api.routes import cluster
 from tickwork.core.model import DEFAULT, SYSTEM, QueueSettings
 
 Http = httpx.AsyncClient
@@ -35,6 +36,22 @@ async def test_a_forecast_counts_the_firings_of_each_minute(http: Http) -> None:
     assert (found["targets"][0]["kind"], found["targets"][0]["name"]) == ("queue", "q")
     problem(await http.get("/v1/forecast?hours=0"), 422, "invalid_input")
     problem(await http.get("/v1/forecast?hour=1"), 400, "unknown_field")
+
+
+@pytest.mark.one_store("sqlite")
+async def test_a_forecast_that_takes_too_long_is_refused(
+    http: Http, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await make_queue(http)
+    target = {"type": "queue", "queue": "q"}
+    made = await http.post("/v1/schedules", json={"interval_seconds": 60, "target": target})
+    assert made.status_code == 201
+    monkeypatch.setattr(cluster, "DUE_TIMES_MAX", 2_000)
+    assert (await http.get("/v1/forecast?hours=24")).status_code == 200
+    told = problem(await http.get("/v1/forecast?hours=168"), 422, "invalid_input")
+    (error,) = told["errors"]
+    assert error["field"] == "hours"
+    assert "ask for fewer, or run `tickwork forecast` beside the database" in error["message"]
 
 
 @pytest.mark.parametrize("path", ["/v1/forecast", "/v1/upcoming"])

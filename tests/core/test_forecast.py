@@ -53,6 +53,22 @@ def test_alike_schedules_are_counted_once_and_multiplied() -> None:
     assert shares == {"default": 600_000, "other": 400_000}
 
 
+def test_due_times_beyond_a_budget_are_not_computed() -> None:
+    every_second = Rule(timing=Interval(1))
+    spread = Rule(timing=Interval(60), jitter_seconds=3_600)
+    for rule, count, most in ((every_second, 1, 7_200), (spread, 2 * forecast.EXACT_MAX, 480)):
+        for due_times_max, is_allowed in ((most, True), (most // 2, False)):
+            tally = Tally(NOW, 2, due_times_max=due_times_max)
+            tally.add([alike(rule, count)])
+            # Those for another target are the same times, and cost nothing more.
+            tally.add([structs.replace(alike(rule, count), target=Target("queue", "other"))])
+            if is_allowed:
+                assert tally.forecast().schedules == 2 * count
+            else:
+                with pytest.raises(forecast.TooManyDueTimes):
+                    tally.forecast()
+
+
 @pytest.mark.parametrize("is_exact", [True, False])
 def test_spread_schedules_are_in_their_window(
     is_exact: bool, monkeypatch: pytest.MonkeyPatch

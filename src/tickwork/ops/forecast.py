@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 
 from msgspec import structs
 
@@ -16,6 +16,7 @@ from tickwork.core.schedule.forecast import (
     AlikeSchedules,
     Forecast,
     Tally,
+    TooManyDueTimes,
 )
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.ops.context import Context
@@ -38,9 +39,11 @@ async def forecast(
     hours: int = FORECAST_HOURS,
     window_seconds: int | None = None,
     on_progress: Progress | None = None,
+    due_times_max: int | None = None,
 ) -> Forecast:
     """Returns the firings of each minute of the coming hours, of one tenant or in the system scope
-    of all. `window_seconds` asks for the effect of a fire window of that length."""
+    of all. `window_seconds` asks for the effect of a fire window of that length.
+    `InvalidInput` if that takes more than `due_times_max`."""
     faults = []
     if not 1 <= hours <= FORECAST_HOURS_MAX:
         fault = f"must be from 1 to {FORECAST_HOURS_MAX}, not {hours}"
@@ -52,7 +55,23 @@ async def forecast(
         raise InvalidInput(faults)
     now = await context.store.now()
     widened = await context.store.nodes.widened_seconds(SYSTEM)
-    tally, days = Tally(now, hours, widened_seconds=widened), _Days(context.store)
+    tally = Tally(now, hours, widened_seconds=widened, due_times_max=due_times_max)
+    try:
+        await _add_all(context, tally, now, hours, on_progress)
+        return await asyncio.to_thread(tally.forecast, window_seconds)
+    except TooManyDueTimes:
+        fault = (
+            f"has more than {due_times_max:,} firings to compute in {hours} hours; ask for fewer"
+        )
+        other = "or run `tickwork forecast` beside the database"
+        raise InvalidInput([FieldError("hours", f"{fault}, {other}")]) from None
+
+
+async def _add_all(
+    context: Context, tally: Tally, now: datetime, hours: int, on_progress: Progress | None
+) -> None:
+    """Adds the schedules of the scope, page by page."""
+    days = _Days(context.store)
     after = None
     done = 0
     is_complete = False
@@ -73,7 +92,6 @@ async def forecast(
             after = (page[-1].tenant, page[-1].last_id)
         if on_progress is not None:
             on_progress(done)
-    return await asyncio.to_thread(tally.forecast, window_seconds)
 
 
 class _Days:

@@ -22,6 +22,7 @@ from tickwork.core.answers.queue import Statistics, Usage
 from tickwork.core.health import HealthReport
 from tickwork.core.model import QueuePosition
 from tickwork.core.schedule.forecast import (
+    DUE_TIMES_MAX,
     FORECAST_HOURS,
     FORECAST_HOURS_MAX,
     WINDOW_SECONDS_MAX,
@@ -215,7 +216,12 @@ async def forecast(
     """Returns the number of firings of each minute, the crowded minutes with the rules that cause
     them, and what a fire window would make of the busiest one."""
     scope = await named_scope(context, caller, tenant)
-    return await count_firings(context.within(scope), hours=hours, window_seconds=window_seconds)
+    return await count_firings(
+        context.within(scope),
+        hours=hours,
+        window_seconds=window_seconds,
+        due_times_max=DUE_TIMES_MAX,
+    )
 
 
 OPERATING_ROUTES = [

@@ -19,8 +19,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from functools import lru_cache
+from math import inf
 from statistics import median
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 from uuid import UUID
 
 from msgspec import Struct, structs
@@ -40,6 +41,8 @@ from tickwork.core.when import (
     next_after,
     slots_between,
 )
+
+T = TypeVar("T")
 
 FORECAST_HOURS = 24
 FORECAST_HOURS_MAX = 24 * 7
@@ -62,6 +65,12 @@ SAMPLE_MIN = 20
 
 RULES_AT_ONCE_MAX = 20_000
 """Maximum number of different rules that wait to be counted."""
+
+DUE_TIMES_MAX = 250_000
+"""Maximum number of due times that a request computes: they take up to ten seconds of a thread."""
+
+SHARE_COST = 0.05
+"""What the share of a minute in a slot that is spread costs, in due times."""
 
 TARGETS_MAX = 500
 """Maximum number of targets with numbers of their own; the others are counted as one."""
@@ -226,12 +235,40 @@ Minutes = tuple[tuple[int, float], ...]
 """Numbers of firings by minute, of the minutes that have some."""
 
 
+class TooManyDueTimes(Exception):
+    """A forecast would compute more due times than it may."""
+
+
+class _Budget:
+    """How many due times may still be computed."""
+
+    def __init__(self, due_times_max: float) -> None:
+        self._left = due_times_max
+
+    def counted(self, items: Iterable[T], cost: float = 1.0) -> Iterator[T]:
+        """The items, each of which costs so many due times."""
+        for item in items:
+            self._left -= cost
+            if self._left < 0:
+                raise TooManyDueTimes
+            yield item
+
+
 class Tally:
     """Counts the firings of schedules that are added page by page. `widened_seconds` is the window
-    that the operator gives to all schedules that are not exact."""
+    that the operator gives to all schedules that are not exact. Raises `TooManyDueTimes` if more
+    than `due_times_max` had to be computed."""
 
-    def __init__(self, now: datetime, hours: int, *, widened_seconds: int = 0) -> None:
+    def __init__(
+        self,
+        now: datetime,
+        hours: int,
+        *,
+        widened_seconds: int = 0,
+        due_times_max: int | None = None,
+    ) -> None:
         self._widened_seconds = widened_seconds
+        self._budget = _Budget(inf if due_times_max is None else due_times_max)
         start = now.replace(second=0, microsecond=0)
         self._span = _Span(now, start, start + timedelta(hours=hours))
         self._hours = hours
@@ -338,12 +375,12 @@ class Tally:
             is_exact = waiting.count <= EXACT_MAX and self._exact < EXACT_TOTAL_MAX
             is_exact = is_exact and all(number == 1 for _, number in seen)
             if not is_exact and not _uses_hash(rule):
-                return _evenly(seen[0][0], waiting.count, self._span, widened)
+                return _evenly(seen[0][0], waiting.count, self._span, widened, self._budget)
             seen = seen if self._exact < EXACT_TOTAL_MAX else seen[:SAMPLE_MIN]
             self._exact += len(seen)
             weight = waiting.count / sum(number for _, number in seen)
         for times, number in seen:
-            for minute, fires in _minutes_of(times, self._span, widened):
+            for minute, fires in _minutes_of(times, self._span, widened, self._budget):
                 counts[minute] = counts.get(minute, 0.0) + fires * number * weight
         return tuple(counts.items())
 
@@ -378,10 +415,10 @@ class Tally:
 
 
 @lru_cache(maxsize=4_096)
-def _minutes_of(times: _Times, span: _Span, widened_seconds: int) -> Minutes:
+def _minutes_of(times: _Times, span: _Span, widened_seconds: int, budget: _Budget) -> Minutes:
     counts: dict[int, float] = {}
     rule, next_slot, last_slot, fired, schedule_id = times
-    for at in due_times(
+    times_due = due_times(
         rule,
         next_slot=next_slot,
         last_slot=last_slot,
@@ -390,7 +427,8 @@ def _minutes_of(times: _Times, span: _Span, widened_seconds: int) -> Minutes:
         end=span.end,
         schedule_id=schedule_id or NOBODY,
         widened_seconds=widened_seconds,
-    ):
+    )
+    for at in budget.counted(times_due):
         minute = span.minute(at)
         counts[minute] = counts.get(minute, 0.0) + 1.0
     return tuple(counts.items())
@@ -421,7 +459,9 @@ def _uses_hash(rule: Rule) -> bool:
     return depends_on_id(structs.replace(rule, jitter_seconds=0, fire_window_seconds=0))
 
 
-def _evenly(times: _Times, count: int, span: _Span, widened_seconds: int) -> Minutes:
+def _evenly(
+    times: _Times, count: int, span: _Span, widened_seconds: int, budget: _Budget
+) -> Minutes:
     """The expected firings of many schedules whose slots are spread by jitter and window."""
     jitter, window = times.rule.jitter_seconds, times.rule.fire_window_seconds
     rule = structs.replace(times.rule, jitter_seconds=0, fire_window_seconds=0, seed="")
@@ -434,7 +474,7 @@ def _evenly(times: _Times, count: int, span: _Span, widened_seconds: int) -> Min
     window = max(window, widened_seconds)
     first = just_before(span.now - timedelta(seconds=jitter + window))
     slots = [*slots_between(rule, first, times.last_slot)] if times.last_slot else []
-    slots += due_times(
+    following_slots = due_times(
         rule,
         next_slot=times.next_slot,
         last_slot=None,
@@ -442,11 +482,13 @@ def _evenly(times: _Times, count: int, span: _Span, widened_seconds: int) -> Min
         now=span.now,
         end=span.end,
     )
+    slots += budget.counted(following_slots)
     counts: dict[int, float] = {}
     size, elapsed = (span.end - span.start) // _MINUTE, (span.now - span.start).total_seconds()
     for slot in slots:
         offset = (slot - span.start).total_seconds()
-        for minute, share in spread_shares(offset, jitter, window, since=elapsed):
+        shares = spread_shares(offset, jitter, window, since=elapsed)
+        for minute, share in budget.counted(shares, SHARE_COST):
             if minute < size:
                 counts[minute] = counts.get(minute, 0.0) + share * count
     return tuple(counts.items())
