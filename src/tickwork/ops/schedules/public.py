@@ -8,7 +8,9 @@ from datetime import datetime
 from typing import Any, ClassVar
 from uuid import UUID
 
-from msgspec import Struct, field, to_builtins
+from msgspec import Raw, Struct, field, to_builtins
+from msgspec.json import encode
+from msgspec.structs import replace
 
 from tickwork.core import when
 from tickwork.core.answers.ids import Prefix
@@ -86,17 +88,25 @@ class Schedule(ScheduleView, frozen=True, kw_only=True):
     id: UUID
 
 
-async def show_stored(context: Context, found: Sequence[StoredSchedule]) -> tuple[Schedule, ...]:
-    """Stored schedules as users see them, in the same order."""
+async def show_stored(
+    context: Context, found: Sequence[StoredSchedule], *, for_json: bool = False
+) -> tuple[Schedule, ...]:
+    """Stored schedules as users see them, in the same order. With `for_json` many payloads stay
+    encoded: to encode four megabytes of them again holds the event loop."""
     now = await context.store.now()
     in_sight = await slots_in_sight(context, found, now)
 
-    def show() -> tuple[Schedule, ...]:
-        return tuple(_shown(schedule, now, in_sight.get(schedule.id)) for schedule in found)
+    is_small = sum(len(schedule.definition.body) for schedule in found) <= INLINE_BYTES_MAX
 
-    if sum(len(schedule.definition.body) for schedule in found) <= INLINE_BYTES_MAX:
-        return show()
-    return await asyncio.to_thread(show)
+    def show() -> tuple[Schedule, ...]:
+        shown = (_shown(schedule, now, in_sight.get(schedule.id)) for schedule in found)
+        return tuple(shown if is_small or not for_json else map(_with_encoded_payload, shown))
+
+    return show() if is_small else await asyncio.to_thread(show)
+
+
+def _with_encoded_payload(schedule: Schedule) -> Schedule:
+    return replace(schedule, payload=Raw(encode(schedule.payload)))
 
 
 def _shown(schedule: StoredSchedule, now: datetime, in_sight: SlotsInSight | None) -> Schedule:
