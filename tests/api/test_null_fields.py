@@ -80,6 +80,21 @@ async def test_null_is_refused_where_it_is_not_documented(http: httpx.AsyncClien
         assert told["errors"] == [fault], field
 
 
+async def test_null_gives_a_field_of_a_schedule_its_default_again(http: httpx.AsyncClient) -> None:
+    given = {"timezone": "Europe/Berlin", "jitter_seconds": 9, "roll": "next_day"}
+    target = {"type": "queue", "queue": "q"}
+    new = {"cron_expr": "0 9 * * *", "target": target, "exclude": ["2030-01-01"], **given}
+    await http.put("/v1/queues/q", json={})
+    path = f"/v1/schedules/{(await http.post('/v1/schedules', json=new)).json()['id']}"
+    for name, value in {"timezone": "UTC", "jitter_seconds": 0, "roll": "skip"}.items():
+        changed = await http.patch(path, json={name: None})
+        assert changed.json()[name] == value, changed.text
+        told = problem(
+            await http.post("/v1/schedules", json={**new, name: None}), 422, "invalid_input"
+        )
+        assert fields_of(told) == [name]
+
+
 async def test_acks_and_retries_are_lists(http: httpx.AsyncClient) -> None:
     await http.put("/v1/queues/q", json={})
     path = "/v1/queues/q/messages/ack"

@@ -67,6 +67,14 @@ class ScheduleRequest(RuleRequest, frozen=True, kw_only=True):
     metadata: dict[str, Any] | None = None
 
 
+class SchedulePatch(ScheduleRequest, frozen=True, kw_only=True):
+    """The fields of a schedule that change; null gives one its default again."""
+
+    timezone: str | None = None
+    roll: Literal["skip", "next_day", "previous_day"] | None = None
+    jitter_seconds: Annotated[int, Meta(ge=0)] | None = None
+
+
 _view_of = attrgetter(*ScheduleView.__struct_fields__)
 
 

@@ -19,6 +19,7 @@ from tickwork.api.pages import PAGE_LIMIT, Cursor, Limit, Page, read_cursor, rea
 from tickwork.api.schedule_access import ScheduleId, shown_schedule, visible_owner
 from tickwork.api.schedule_schemas import (
     ScheduleAnswer,
+    SchedulePatch,
     ScheduleRequest,
 )
 from tickwork.api.versions import IfMatch, read_version
@@ -94,7 +95,7 @@ async def create_schedule(
             made = await create.create_many(context, bodies, ids=ids)
         else:
             made = (await create.create(context, bodies[0], ids=ids),)
-        shown = await show_stored(context, made)
+        shown = await show_stored(context, made, for_json=True)
         answers = tuple(ScheduleAnswer.of(schedule) for schedule in shown)
         return ManySchedules(answers) if many else answers[0]
 
@@ -140,7 +141,7 @@ async def list_schedules(
     async def read(count: int, after: UUID | None) -> Sequence[PublicSchedule]:
         wanted = structs.replace(selection, after=after)
         found = await lookup.list_schedules(context, wanted, limit=count)
-        return await show_stored(context, found)
+        return await show_stored(context, found, for_json=True)
 
     after: UUID | None = read_cursor(cursor, UUID)
     return await read_page(read, limit, after, lambda shown: shown.id, ScheduleAnswer.of)
@@ -177,7 +178,7 @@ async def _update(
     needs=Permission.MANAGE,
     tag="schedules",
     summary="Change a schedule",
-    body=ScheduleRequest,
+    body=SchedulePatch,
     is_for_owners=True,
     problems=(409, 412),
 )
@@ -198,7 +199,7 @@ async def update_schedule(
     needs=Permission.MANAGE,
     tag="schedules",
     summary="Change a schedule, as PATCH does",
-    body=ScheduleRequest,
+    body=SchedulePatch,
     is_for_owners=True,
     problems=(409, 412),
 )
