@@ -68,6 +68,10 @@ CLASSES: dict[Path, Listed] = {
         ),
         "bulk copies": ("schedules/create:ScheduleColumns",),
         "partitions": ("pruner:FiringPartitions",),
+        "what waits for the commit of a caller; SQLite counts in it, and polls": (
+            "engine/callers_database:CallersCounters",
+            "engine/callers_database:CallersWakeups",
+        ),
         "protects a pooled connection from its borrower": (
             "messages/joint_commit:GuardedConnection",
         ),
@@ -96,6 +100,11 @@ CLASSES: dict[Path, Listed] = {
 
 STATEMENTS: dict[Path, Listed] = {
     POSTGRES: {
+        "whether a caller has committed; SQLite need not know": (
+            "meta/add_receipt",
+            "meta/known_receipts",
+        ),
+        "which database a connection is of; SQLite compares files": ("meta/identify",),
         "PostgreSQL is the target of a copy, SQLite the source": (
             "copies/copied_rows",
             "copies/copy_columns",

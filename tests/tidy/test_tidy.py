@@ -26,6 +26,7 @@ BROAD_CATCHERS = frozenset(
     PACKAGE / name
     for name in (
         "service/loop.py",
+        "store/ports/callers_thread.py",
         "service/http_application.py",
         "entity/consumer.py",
         "service/worker/invoke.py",

@@ -30,8 +30,8 @@ CHOSEN_BY_THE_OPERATOR = {
     "testing/recorder.py": "the database of a test",
     "testing/store_setup.py": "the database of a test",
 }
-DATABASE = "store/postgres/"
-"""Modules that use the database in the settings."""
+DATABASE = ("store/postgres/", "store/ports/")
+"""Modules that use the database in the settings, or a connection that a caller has opened."""
 
 MADE = {
     "Guard(settings.allow_targets)": ("guard", "webhook_deliveries"),

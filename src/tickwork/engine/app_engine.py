@@ -13,6 +13,7 @@ from contextlib import (
     AsyncExitStack,
     asynccontextmanager,
 )
+from contextvars import ContextVar
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -51,6 +52,8 @@ if TYPE_CHECKING:
 
 
 _log = logging.getLogger("tickwork")
+
+_OPENS_FOR_CALLER: ContextVar[bool] = ContextVar("tickwork_opens_for_caller", default=False)
 
 
 class AppEngine:
@@ -153,8 +156,35 @@ class AppEngine:
             self.now = clock.now
             self.secret_box, self.secret_reader, self.webhook_sink, self.public_url = own
 
-    async def send(self, queue: str, messages: Sequence[NewMessage]) -> None:
-        """Sends composed messages: now, or inside a handler when its message is settled."""
+    @asynccontextmanager
+    async def verb_context(self, connection: object) -> AsyncIterator[Context]:
+        """What a verb works with: in the transaction of a caller's connection, if there is one."""
+        if connection is None:
+            yield await self.context()
+            return
+        check_read()
+        store = await self._open_for_caller()
+        async with store.callers_transaction(connection) as theirs:
+            await self.declared.create_for_caller(store, theirs)
+            yield Context(
+                theirs,
+                self.scope,
+                self.limits,
+                self.registry.payload_sent,
+                self.now,
+                self.outside(),
+            )
+
+    async def send(
+        self, queue: str, messages: Sequence[NewMessage], connection: object = None
+    ) -> None:
+        """Sends composed messages: now, inside a handler when its message is settled, or in the
+        transaction of a caller's connection."""
+        if connection is not None:
+            messages = self.composer.caused(messages)
+            async with self.verb_context(connection) as context:
+                await send_batch(context, queue, messages)
+            return
         if queue not in self.registry.created:
             await self.declared.ensure_queue(queue)
         handling = self.composer.handling()
@@ -282,9 +312,21 @@ class AppEngine:
             store = await wiring.open_store(self.settings())
             failed.push_async_callback(store.close)
             act_as(store, self._actor)
-            await self.declared.create_queues(store)
+            if _OPENS_FOR_CALLER.get():
+                await self.declared.read_names(store)
+            else:
+                await self.declared.create_queues(store)
             failed.pop_all()
         return store
+
+    async def _open_for_caller(self) -> Store:
+        """The store. If it is opened now, nothing is written to it: the caller's transaction may
+        have the only lock for that."""
+        token = _OPENS_FOR_CALLER.set(True)
+        try:
+            return await self.open()
+        finally:
+            _OPENS_FOR_CALLER.reset(token)
 
     @property
     def _actor(self) -> str:

@@ -53,11 +53,34 @@ class Declared:
             await self.ensure_queue(name)
         await self._create_workflows(store)
 
+    async def create_for_caller(self, store: Store, theirs: Store) -> None:
+        """Creates what a caller's transaction may need: before it, or where only one transaction
+        writes at a time, in it. That is forgotten with it, so it is created until it is stored."""
+        if not store.writes_alone:
+            await self.create_late(store)
+            return
+        registry, created = self._registry, {*self._registry.created}
+        for name in [*registry.queues]:
+            for queue in registry.missing(name):
+                await self._create_queue(theirs, queue)
+        await self._create_workflows(theirs)
+        new, registry.created = registry.created - created, created
+        if new:
+            stored, seen = [
+                {*await known.queues.list(self._scope()), *await known.queues.list(SYSTEM)}
+                for known in (store, theirs)
+            ]
+            registry.created |= {queue.name for queue in stored & seen} & new
+
     async def create_queues(self, store: Store) -> None:
         """Creates all queues and workflows, and reads the names of all that are stored."""
         for name in [*self._registry.queues]:
             await self._create_queue(store, name)
         await self._create_workflows(store)
+        await self.read_names(store)
+
+    async def read_names(self, store: Store) -> None:
+        """Reads the names of all queues that are stored, now and when one is unknown."""
         self._loop = asyncio.get_running_loop()
         await self._read_names(store)
 

@@ -34,25 +34,33 @@ class Queue(NamedQueue[T]):
         super().__init__(name)
         self._engine = engine
 
-    async def send(self, body: T, **options: Unpack[SendOptions]) -> Id:
+    async def send(
+        self, body: T, *, connection: object = None, **options: Unpack[SendOptions]
+    ) -> Id:
         """Sends a message and returns its id.
 
         Outside a handler the message is durable when this returns. Inside one it is sent when the
-        handled message is acked, or not at all. A message with a `key` is handled after earlier
-        ones of that key; an `event_id` is handled once in 15 days.
+        handled message is acked, or not at all. With your own `connection` it is sent if, and only
+        if, the transaction that is open on it commits. A message with a `key` is handled after
+        earlier ones of that key; an `event_id` is handled once in 15 days.
 
         Options: `delay_seconds`, `priority`, `key`, `event_id`, `type`, `source`,
         `correlation_id`, `causation_id`, `expires_after_seconds`, `content_type`.
         """
-        (message_id,) = await self.send_batch([body], **options)
+        (message_id,) = await self.send_batch([body], connection=connection, **options)
         return message_id
 
     async def send_batch(
-        self, bodies: Sequence[T | Outgoing[T]], **options: Unpack[SendOptions]
+        self,
+        bodies: Sequence[T | Outgoing[T]],
+        *,
+        connection: object = None,
+        **options: Unpack[SendOptions],
     ) -> tuple[Id, ...]:
         """Sends up to 100 messages, all or none, and returns their ids.
 
         The options apply to every message. `Outgoing(body, …)` has its own, which replace them.
+        With a `connection` they are sent in its transaction, as by `send`.
         """
         if not is_collection(bodies):
             fault = f"must be a list of bodies, not {shortened(bodies)}; one alone: send(…)"
@@ -63,7 +71,7 @@ class Queue(NamedQueue[T]):
         messages = [compose(self.name, body, content_type, given) for body in bodies]
         event_id = given.get("event_id")
         check_one_event(sum(message.event_id == event_id for message in messages), event_id)
-        await self._engine.send(self.name, messages)
+        await self._engine.send(self.name, messages, connection)
         return tuple(Id.of(Prefix.MESSAGE, message.id) for message in messages)
 
     async def stats(self) -> QueueStats:

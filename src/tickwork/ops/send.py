@@ -18,6 +18,7 @@ from tickwork.core.fields import FAULTS_MAX, unknown_faults
 from tickwork.core.limits import check_not_hidden
 from tickwork.core.message.batch import NewBatch
 from tickwork.core.message.body import GivenContentType, Outgoing, encode_body, known_content_type
+from tickwork.core.message.decide import caused_by
 from tickwork.core.model import ContentType, NewMessage, Send
 from tickwork.core.options import SendOptions, names_of
 from tickwork.errors import FieldError, InvalidInput
@@ -128,6 +129,14 @@ class RegistryComposer:
         if isinstance(theirs, RegistryComposer) and not theirs.shares_database_with(self):
             return None
         return handling
+
+    def caused(self, messages: Sequence[NewMessage]) -> Sequence[NewMessage]:
+        """The messages, caused by the one that is being handled, if there is one."""
+        handling = self.handling()
+        cause = None if handling is None else handling.cause
+        if cause is None:
+            return messages
+        return [caused_by(cause, message) for message in messages]
 
     def shares_database_with(self, other: RegistryComposer) -> bool:
         """Whether the messages of both can be stored in one transaction."""

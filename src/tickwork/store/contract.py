@@ -495,6 +495,19 @@ class Traces(Protocol):
 class Store(Protocol):
     """One database: its nouns, its clock and its metadata."""
 
+    writes_alone: bool
+    """Whether only one transaction at a time can write."""
+
+    def callers_transaction(self, connection: object) -> AbstractAsyncContextManager[Store]:
+        """A store that works in the open transaction of a caller's connection, for one verb: send,
+        publish an event, start a run or send it an event, create or change a schedule, create a
+        batch.
+
+        If the verb raises, it has changed nothing, and the transaction goes on. What it does after
+        a commit waits for that of the caller. Raises `InvalidInput` for a connection that cannot be
+        used, and the errors of its driver as they are.
+        """
+
     @property
     def tenants(self) -> Tenants:
         """Tenants."""

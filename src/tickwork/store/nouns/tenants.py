@@ -43,9 +43,15 @@ LOCK_QUOTAS = Statement("lock_counted_quotas")
 class Tenants(Noun):
     """Tenants and their limits."""
 
-    def __init__(self, port: Port, moment: Moment) -> None:
+    def __init__(self, port: Port, moment: Moment, shared: Tenants | None = None) -> None:
+        """`shared` has the cached quotas, for a store of callers' transactions."""
         super().__init__(port)
-        self._quotas = MessageQuotas(moment, self._read, self._count, self._spend)
+        known: MessageQuotas | None = None
+        if shared is not None:
+            known = shared._quotas  # noqa: SLF001  another of its class
+        self._quotas: MessageQuotas = MessageQuotas(
+            moment, self._read, self._count, self._spend, known
+        )
         self.quota, self.admit = self._quotas.quota, self._quotas.admit
 
     @changes

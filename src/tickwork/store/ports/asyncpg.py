@@ -7,9 +7,12 @@ from inspect import isawaitable
 from itertools import chain
 from typing import Any, TypeVar
 
+import asyncpg
+
 from tickwork.store.ids import Moment
+from tickwork.store.ports.callers import Given, refuse_closed, refuse_outside
 from tickwork.store.postgres.engine.database import Connection, Database
-from tickwork.store.postgres.engine.sql import CUSTOM_PLAN, SQL
+from tickwork.store.postgres.engine.sql import SQL
 from tickwork.store.postgres.engine.wakeups import PostgresWakeups
 from tickwork.store.steps import NOW, Access, Clock, Native, Run, Steps, Want, Way, attempts
 
@@ -36,8 +39,8 @@ class AsyncpgPort:
         async def work(connection: Connection) -> T:
             nonlocal run
             run = next(again)
-            if way.access is Access.SEARCH:
-                await connection.execute(CUSTOM_PLAN)
+            if way.access is Access.SEARCH and (plan := self._database.custom_plan):
+                await connection.execute(plan)
             return await _run_on(connection, self._moment, run)
 
         enter = {
@@ -92,3 +95,28 @@ _RUN: dict[Want, Callable[[Connection, str, list[Any]], Awaitable[Any]]] = {
     Want.COUNT: _count,
     Want.EACH: lambda connection, sql, values: connection.fetch(sql, *values),
 }
+
+
+class AsyncpgCaller:
+    """A caller's connection, which runs our statements as it is."""
+
+    errors = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError)
+
+    def __init__(self, given: Given) -> None:
+        self._given = given
+        self.connection = given.connection
+        # What stays after a pool has its connection back.
+        self.raw: Any = getattr(given.connection, "_con", None) or given.connection
+
+    async def check(self) -> None:
+        """Raises `InvalidInput` unless the connection is in a transaction."""
+        if self.raw.is_closed():
+            raise refuse_closed()
+        if not self.raw.is_in_transaction() and self._given.begin is not None:
+            await self._given.begin()
+        if not self.raw.is_in_transaction():
+            raise refuse_outside(self._given.library)
+
+    def has_left(self) -> bool:
+        """Whether the connection is in no transaction now; asks nobody."""
+        return bool(self.raw.is_closed() or not self.raw.is_in_transaction())

@@ -12,6 +12,8 @@ from uuid import UUID
 import msgspec
 
 from tickwork.core.answers.ids import ENCODER
+from tickwork.store.ports.callers import Given, refuse_closed, refuse_outside
+from tickwork.store.ports.callers_thread import in_callers_thread
 from tickwork.store.shared.columns import Kind
 from tickwork.store.sqlite.engine.database import Database
 from tickwork.store.sqlite.engine.sql import SQL, from_microseconds, to_microseconds
@@ -113,3 +115,65 @@ def _rows(cursor: sqlite3.Cursor, kinds: dict[str, Kind]) -> Iterator[dict[str, 
             if row[name] is not None:
                 row[name] = decode(row[name])
         yield row
+
+
+_AUTOCOMMIT = True
+"""What `autocommit` of Python 3.12 and newer is for a connection without transactions."""
+
+
+class SqliteCaller:
+    """A connection of sqlite3, used in the thread of its caller."""
+
+    def __init__(self, given: Given) -> None:
+        self._given = given
+        self.raw: Any = given.connection
+
+    async def check(self) -> None:
+        """Begins the transaction that the driver would begin with the next change. Raises
+        `InvalidInput` if it would begin none."""
+        try:
+            is_open = await self.call(_begin)
+        except (sqlite3.ProgrammingError, ValueError) as error:
+            if "closed" in str(error) or "no active connection" in str(error):
+                raise refuse_closed() from error
+            raise
+        if not is_open:
+            raise refuse_outside(self._given.library)
+
+    async def call(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Runs work in the thread of the connection."""
+        return await in_callers_thread(lambda: work(self.raw))
+
+
+class AiosqliteCaller(SqliteCaller):
+    """A connection of aiosqlite, which has a thread of its own."""
+
+    async def call(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        # The library has no public way to run several statements in its thread at once.
+        result: T = await self.raw._execute(lambda: work(self.raw._conn))  # noqa: SLF001
+        return result
+
+
+class CallersConnection:
+    """A caller's connection whose rows are tuples, whatever the caller wants them to be."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def execute(self, sql: str, values: Any = ()) -> sqlite3.Cursor:
+        cursor = self._connection.cursor(sqlite3.Cursor)
+        cursor.row_factory = None
+        return cursor.execute(sql, values)
+
+    def executemany(self, sql: str, rows: Any) -> sqlite3.Cursor:
+        return self._connection.cursor(sqlite3.Cursor).executemany(sql, rows)
+
+
+def _begin(connection: sqlite3.Connection) -> bool:
+    """Whether the connection is in a transaction, which it begins if the driver would."""
+    if connection.in_transaction:
+        return True
+    if getattr(connection, "autocommit", None) is _AUTOCOMMIT or connection.isolation_level is None:
+        return False
+    connection.execute("BEGIN IMMEDIATE")
+    return True

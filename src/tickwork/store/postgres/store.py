@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AsyncExitStack, suppress
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import datetime
 from uuid import UUID
 
@@ -14,6 +14,7 @@ from tickwork.core.model import SYSTEM, IdKind, Meta, Scope
 from tickwork.core.schedule.firing import FiringResult
 from tickwork.core.workflow.model import Checkpoint, RunEnd, SignalWait
 from tickwork.errors import StoreError
+from tickwork.store.contract import Store
 from tickwork.store.ids import Moment, database_time
 from tickwork.store.nouns.api_keys import ApiKeys
 from tickwork.store.nouns.audit import Audit
@@ -32,6 +33,12 @@ from tickwork.store.ports.asyncpg import AsyncpgPort
 from tickwork.store.postgres.endpoints.deliveries import EndpointWaitWriter
 from tickwork.store.postgres.endpoints.endpoints import PostgresEndpoints
 from tickwork.store.postgres.endpoints.publish import Publisher
+from tickwork.store.postgres.engine.callers_database import (
+    CallersCounters,
+    CallersDatabase,
+    CallersTransactions,
+    CallersWakeups,
+)
 from tickwork.store.postgres.engine.database import Database
 from tickwork.store.postgres.engine.migrate import check_version
 from tickwork.store.postgres.engine.sql import SQL
@@ -71,7 +78,7 @@ from tickwork.store.postgres.workflows.checkpoints import (
 )
 from tickwork.store.postgres.workflows.workflows import PostgresWorkflows
 from tickwork.store.shared.counters import Counters
-from tickwork.store.shared.group_commit import Coalescer
+from tickwork.store.shared.group_commit import Grouped
 from tickwork.store.shared.shard_layout import ShardLayout
 from tickwork.store.shared.watches import within
 
@@ -107,15 +114,27 @@ CLOSE_SECONDS_MAX = 3.0
 class PostgresStore:
     """A store in one PostgreSQL database. Use `open`; the schema must exist."""
 
-    def __init__(self, database: Database, moment: Moment, listen_url: str) -> None:
+    writes_alone = False
+
+    def __init__(
+        self,
+        database: Database,
+        moment: Moment,
+        listen_url: str,
+        *,
+        shared: PostgresStore | None = None,
+    ) -> None:
+        """`shared` is the store whose caches a store of callers' transactions uses."""
         self._database, self._moment = database, moment
-        self._clock: Coalescer[None, datetime] = Coalescer(self._read_clock)
-        counters = Counters()
-        self.wakeups = PostgresWakeups(database, listen_url)
+        self._listen_url = listen_url
+        self._clock: Grouped[None, datetime] = database.grouped(self._read_clock)
+        counters, self.wakeups = Counters(), PostgresWakeups(database, listen_url)
+        if shared is not None:
+            counters, self.wakeups = CallersCounters(), CallersWakeups(database, None)
         port = AsyncpgPort(database, moment, self.wakeups)
-        self.tenants = Tenants(port, moment)
-        self.queues = queues = PostgresQueues(port, database, moment)
-        self.subscriptions = PostgresSubscriptions(port, database, moment)
+        self.tenants: Tenants = Tenants(port, moment, shared.tenants if shared else None)
+        queues, self.subscriptions = _caches(port, database, moment, shared)
+        self.queues = queues
         self._sender = sender = Sender(
             database, moment, queues, self.subscriptions, self.wakeups, counters, bury_copies
         )
@@ -124,7 +143,8 @@ class PostgresStore:
             port, database, moment, queues, sender, progress, Keys(moment), counters
         )
         removal = Removal(moment, progress, self.wakeups, counters)
-        queues.purger = Purger(database, moment, removal)
+        if shared is None:
+            queues.purger = Purger(database, moment, removal)
         paths = PostgresHotPaths(moment, queues, sender, removal, counters)
         ending_writer = EndingWriter(moment, sender, removal, counters, EFFECT_WRITERS)
         self._settler = Settler(database, sender, ending_writer)
@@ -161,6 +181,8 @@ class PostgresStore:
         )
         self.requests = Requests(port)
         self.pruner = PostgresPruner(database, moment, counters)
+        self._callers = CallersTransactions(database, counters, self.wakeups)
+        self._of_callers: PostgresStore | None = None
 
     @classmethod
     async def open(
@@ -213,6 +235,17 @@ class PostgresStore:
         )
         return tuple(row["id"] for row in found)
 
+    @asynccontextmanager
+    async def callers_transaction(self, connection: object) -> AsyncIterator[Store]:
+        async with self._callers.verb(connection):
+            if self._of_callers is None:
+                database = CallersDatabase(self._database.url)
+                self._of_callers = PostgresStore(
+                    database, self._moment, self._listen_url, shared=self
+                )
+            self._of_callers.audit.actor = self.audit.actor
+            yield self._of_callers
+
     async def make_ready(self) -> None:
         await self._database.make_ready(_FREQUENT_STATEMENTS, CONNECTIONS_READY)
 
@@ -227,9 +260,19 @@ class PostgresStore:
                 await self._database.close()
 
     async def _flush(self) -> None:
+        await self._callers.close()
         await self._sender.drain()
         await self.progress.drain()
         await self.workflows.drain()
         await self.entities.drain()
         await self._settler.drain()
         await self.stats.flush(SYSTEM)
+
+
+def _caches(
+    port: AsyncpgPort, database: Database, moment: Moment, shared: PostgresStore | None
+) -> tuple[PostgresQueues, PostgresSubscriptions]:
+    """What is read for every send, and cached."""
+    if shared is not None:
+        return shared.queues, shared.subscriptions
+    return PostgresQueues(port, database, moment), PostgresSubscriptions(port, database, moment)

@@ -11,7 +11,7 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from msgspec import Struct
 
@@ -28,6 +28,38 @@ class _Waiting(Struct, Generic[Item, Answer], frozen=True):
     item: Item
     rows: int
     answer: asyncio.Future[Answer]
+
+
+Item_contra = TypeVar("Item_contra", contravariant=True)
+Answer_co = TypeVar("Answer_co", covariant=True)
+
+
+class Grouped(Protocol[Item_contra, Answer_co]):
+    """Takes single calls."""
+
+    def submit(self, item: Item_contra, rows: int = 1) -> Awaitable[Answer_co]:
+        """Commits the item; returns its answer."""
+
+    async def drain(self) -> None:
+        """Waits until no commit is running."""
+
+
+class Alone(Generic[Item, Answer]):
+    """Calls that are not grouped: each is carried out in the task of its caller."""
+
+    def __init__(
+        self, commit: Callable[[Sequence[Item]], Awaitable[Sequence[Answer | Exception]]]
+    ) -> None:
+        self._commit = commit
+
+    async def submit(self, item: Item, rows: int = 1) -> Answer:  # noqa: ARG002
+        (answer,) = await self._commit([item])
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    async def drain(self) -> None:
+        """Nothing waits."""
 
 
 class Coalescer(Generic[Item, Answer]):

@@ -41,7 +41,11 @@ class _Known(Struct):
 
 class MessageQuotas:
     """Admits messages of tenants. `read` returns a tenant or None, `count` the number of its
-    messages up to a limit, `spend` charges messages to its rate."""
+    messages up to a limit, `spend` charges messages to its rate.
+
+    With the `shared` quotas of a process these are for callers' transactions. Each send counts the
+    backlog then: what a transaction has sent is no one else's before it commits.
+    """
 
     def __init__(
         self,
@@ -49,11 +53,13 @@ class MessageQuotas:
         read: Callable[[str], Awaitable[Tenant | None]],
         count: Callable[[str, int], Awaitable[int]],
         spend: Callable[[str, int], Awaitable[None]],
+        shared: MessageQuotas | None = None,
     ) -> None:
         self._moment = moment
         self._read = read
         self._count = count
         self._spend = spend
+        self._shared = shared
         self._known: dict[str, _Known] = {}
 
     async def admit(self, scope: Scope, messages: int, payload_bytes: int) -> None:
@@ -79,6 +85,9 @@ class MessageQuotas:
         self._known.pop(tenant, None)
 
     async def _of(self, tenant: str) -> _Known:
+        if self._shared is not None:
+            shared = await self._shared._of(tenant)  # noqa: SLF001  another of its class
+            return _Known(shared.quota, shared.is_unlimited, 0.0)
         known = self._known.get(tenant)
         if known is None or known.until < monotonic() or self._moment() is not None:
             known = await self._look_up(tenant)

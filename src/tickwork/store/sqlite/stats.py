@@ -85,14 +85,15 @@ class SqliteStats:
         if counted:
             try:
                 await self._database.write(
-                    lambda transaction: _write_counts(transaction, counted), rows=len(counted)
+                    lambda transaction: write_counts(transaction, counted), rows=len(counted)
                 )
             except StoreError:
                 counting.give_back(counted)
                 raise
 
 
-def _write_counts(transaction: Transaction, counted: Sequence[tuple[CounterKey, int]]) -> None:
+def write_counts(transaction: Transaction, counted: Sequence[tuple[CounterKey, int]]) -> None:
+    """Adds to the stored counters."""
     minute = transaction.now - transaction.now % microseconds(_MINUTE_SECONDS)
     transaction.connection.executemany(
         SQL.add_counters,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import AsyncExitStack, suppress
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from uuid import UUID
@@ -15,6 +16,7 @@ from tickwork.core.model import SYSTEM, IdKind, Meta, Scope
 from tickwork.core.schedule.firing import FiringResult
 from tickwork.core.workflow.model import Checkpoint, RunEnd, SignalWait
 from tickwork.errors import StoreError
+from tickwork.store.contract import Store
 from tickwork.store.ids import Moment, database_time
 from tickwork.store.nouns.api_keys import ApiKeys
 from tickwork.store.nouns.audit import Audit
@@ -35,6 +37,7 @@ from tickwork.store.shared.shard_layout import ShardLayout
 from tickwork.store.shared.watches import within
 from tickwork.store.sqlite.endpoints.deliveries import EndpointWaitWriter
 from tickwork.store.sqlite.endpoints.endpoints import SqliteEndpoints
+from tickwork.store.sqlite.engine.callers_database import CallersDatabase, CallersTransactions
 from tickwork.store.sqlite.engine.database import Database
 from tickwork.store.sqlite.engine.file import BUSY_TIMEOUT_SECONDS, DatabaseFile, locate
 from tickwork.store.sqlite.engine.file_watch import FileWatcher
@@ -58,7 +61,7 @@ from tickwork.store.sqlite.reaper import SqliteReaper
 from tickwork.store.sqlite.schedules.schedules import SqliteSchedules
 from tickwork.store.sqlite.schedules.shards import SqliteShards
 from tickwork.store.sqlite.schedules.slot_outcome import FiringWriter
-from tickwork.store.sqlite.stats import SqliteStats
+from tickwork.store.sqlite.stats import SqliteStats, write_counts
 from tickwork.store.sqlite.workflows.checkpoints import (
     CheckpointWriter,
     RunEndWriter,
@@ -87,12 +90,23 @@ class SqliteStore:
     fork: the child has to open its own.
     """
 
-    def __init__(self, database: Database, moment: Moment, file_watcher: FileWatcher) -> None:
+    writes_alone = True
+
+    def __init__(
+        self,
+        database: Database,
+        moment: Moment,
+        file_watcher: FileWatcher,
+        *,
+        shared: SqliteStore | None = None,
+    ) -> None:
+        """`shared` is the store whose caches a store of callers' transactions uses."""
         self._database, self._moment = database, moment
+        self._file_watcher = file_watcher
         layout, port = ShardLayout(), SqlitePort(database)
         paths = SqliteHotPaths()
         self.wakeups = SqliteWakeups(database, file_watcher)
-        self.tenants = Tenants(port, moment)
+        self.tenants: Tenants = Tenants(port, moment, shared.tenants if shared else None)
         self.queues = SqliteQueues(port, database)
         settler = Settler(database, EFFECT_WRITERS)
         claimer = Claimer(database, moment, settler.row_hints)
@@ -121,6 +135,8 @@ class SqliteStore:
         self.pruner = SqlitePruner(database)
         self.nodes = SqliteNodes(port, database)
         self.reaper = SqliteReaper(database)
+        self._callers = CallersTransactions(database.file, moment, write_counts)
+        self._of_callers: SqliteStore | None = None
 
     @classmethod
     async def open(
@@ -161,6 +177,17 @@ class SqliteStore:
             ).fetchall()
         )
         return tuple(UUID(bytes=id_) for (id_,) in found)
+
+    @asynccontextmanager
+    async def callers_transaction(self, connection: object) -> AsyncIterator[Store]:
+        async with self._callers.verb(connection):
+            if self._of_callers is None:
+                database = CallersDatabase(self._database.file)
+                self._of_callers = SqliteStore(
+                    database, self._moment, self._file_watcher, shared=self
+                )
+            self._of_callers.audit.actor = self.audit.actor
+            yield self._of_callers
 
     async def make_ready(self) -> None:
         """Nothing to do: the file is open."""

@@ -11,18 +11,22 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, ExitStack, suppress
 from functools import partial
 from typing import TypeAlias, TypeVar
+from uuid import UUID
 
 import asyncpg
 
 from tickwork.errors import StoreBroken, StoreError, StoreUnavailable
 from tickwork.store.postgres.engine.sql import CUSTOM_PLAN
 from tickwork.store.shared.database_url import migrate_command
+from tickwork.store.shared.group_commit import Coalescer, Grouped
 from tickwork.store.shared.joined_writes import changes_nothing, waiting_writes
 from tickwork.store.shared.watches import within
 
 Pooled: TypeAlias = "asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record] | Pooled"
 Result = TypeVar("Result")
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
 
 ATTEMPTS_MAX = 7
 """Maximum number of attempts. The pauses between them double from 50 ms and add up to about three
@@ -159,6 +163,18 @@ class Database:
         except (asyncpg.PostgresError, *_CONNECTION_LOST, TimeoutError) as error:
             raise as_store_error(error, self.url) from error
 
+    custom_plan = CUSTOM_PLAN
+    """SQL that plans the statements of a transaction for their values."""
+
+    def grouped(
+        self,
+        commit: Callable[[Sequence[Item]], Awaitable[Sequence[Answer | Exception]]],
+        *,
+        flights_max: int = 1,
+    ) -> Grouped[Item, Answer]:
+        """Takes calls that are carried out together."""
+        return Coalescer(commit, flights_max=flights_max)
+
     @property
     def bounds(self) -> str:
         """SQL that limits the idle time of a transaction. Empty if the session has the limit."""
@@ -197,11 +213,20 @@ class Database:
             return await self.transact(work, repeatable=repeatable)
         return await self._try(work, repeatable=repeatable)
 
+    async def run_single(
+        self,
+        work: Callable[[Connection], Awaitable[Result]],
+        receipt: UUID,  # noqa: ARG002
+    ) -> Result:
+        """Runs one statement, which stores this receipt."""
+        return await self.run(work)
+
     async def fetch_with_custom_plan(self, statement: str, *values: object) -> list[asyncpg.Record]:
         """Runs a query with a plan for its actual values."""
 
         async def work(connection: Connection) -> list[asyncpg.Record]:
-            await connection.execute(CUSTOM_PLAN)
+            if self.custom_plan:
+                await connection.execute(self.custom_plan)
             return await connection.fetch(statement, *values)
 
         return await self.transact(work)

@@ -33,7 +33,7 @@ from tickwork.store.postgres.messages.subscriptions import PostgresSubscriptions
 from tickwork.store.postgres.queues import PostgresQueues
 from tickwork.store.shared.columns import SENT, SENT_VALUES, compiled
 from tickwork.store.shared.counters import CounterKey, Counters
-from tickwork.store.shared.group_commit import Coalescer
+from tickwork.store.shared.group_commit import Grouped
 
 BULK_MESSAGES = 5_000
 
@@ -108,7 +108,7 @@ class Sender:
         self._bury_copies = bury_copies
         self._keys = Keys(moment)
         self._capped: set[UUID] = set()
-        self._coalescer: Coalescer[Parcel, None] = Coalescer(self._commit, flights_max=2)
+        self._coalescer: Grouped[Parcel, None] = database.grouped(self._commit, flights_max=2)
 
     async def send(self, scope: Scope, queue: str, messages: Sequence[NewMessage]) -> None:
         """Stores messages, together with the sends of other callers."""
@@ -189,7 +189,7 @@ class Sender:
 
         if not self._needs_transaction(parcels):
             with suppress(_CapUnknown):
-                return await self._database.run(work)
+                return await self._database.run_single(work, receipt)
         return await self._database.transact(work)
 
     def _needs_transaction(self, parcels: Sequence[Parcel]) -> bool:

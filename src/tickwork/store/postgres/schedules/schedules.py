@@ -38,7 +38,7 @@ from tickwork.store.postgres.schedules import rows as schedule_rows
 from tickwork.store.postgres.schedules.change import Changer
 from tickwork.store.postgres.schedules.create import Creator
 from tickwork.store.postgres.schedules.plan import Planner
-from tickwork.store.shared.group_commit import Coalescer
+from tickwork.store.shared.group_commit import Grouped
 
 _FIRST_ID = UUID(int=0)
 _AFTER_ALL_NAMES = "\U0010ffff" * (NAME_LENGTH_MAX + 1)
@@ -54,7 +54,7 @@ class PostgresSchedules:
         self._creator = creator
         self._changer = changer
         self._planner = planner
-        self._gets: Coalescer[tuple[str | None, UUID], Schedule | None] = Coalescer(self._get)
+        self._gets: Grouped[tuple[str | None, UUID], Schedule | None] = database.grouped(self._get)
 
     async def create(self, scope: Scope, new: Sequence[NewSchedule]) -> tuple[Schedule, ...]:
         return await self._creator.create(scope, new)

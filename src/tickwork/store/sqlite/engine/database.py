@@ -5,14 +5,14 @@ Each reader thread has its own connection, sees what is committed and never wait
 
 from __future__ import annotations
 
-import asyncio
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from threading import Lock, Thread
 from typing import Any, TypeVar
 
 from tickwork.errors import StoreError
 from tickwork.store.ids import Moment
+from tickwork.store.shared.group_commit import Coalescer, Grouped
 from tickwork.store.shared.joined_writes import changes_nothing, waiting_writes
 from tickwork.store.shared.watches import run_in_own_thread
 from tickwork.store.sqlite.engine.counters import MessageCounters
@@ -77,6 +77,8 @@ class Readers:
 
 
 Result = TypeVar("Result")
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
 
 
 class Database:
@@ -89,7 +91,7 @@ class Database:
 
     def write(
         self, work: Callable[[Transaction], Result], *, rows: int = 1, alone: bool = False
-    ) -> asyncio.Future[Result]:
+    ) -> Awaitable[Result]:
         """Runs work that writes and returns when it is durable; concurrent writes share a commit.
 
         Work that has started runs to its end even if the caller is cancelled. With `alone` it
@@ -118,7 +120,13 @@ class Database:
             write.is_over = True
         return result
 
-    def read(self, work: Callable[[Transaction], Result]) -> asyncio.Future[Result]:
+    def grouped(
+        self, commit: Callable[[Sequence[Item]], Awaitable[Sequence[Answer | Exception]]]
+    ) -> Grouped[Item, Answer]:
+        """Takes calls that are carried out together."""
+        return Coalescer(commit)
+
+    def read(self, work: Callable[[Transaction], Result]) -> Awaitable[Result]:
         """Runs work that only reads, on one snapshot of the file."""
         item = WorkItem(work)
         self._readers.submit(item)

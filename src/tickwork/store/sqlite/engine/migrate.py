@@ -54,7 +54,8 @@ def _migrate(file: DatabaseFile) -> tuple[Migration, ...]:
     try:
         connection = file.connect(create=True)
         try:
-            while (step := _step(file, connection)) is not None:
+            # Looked at before the write lock is taken, which somebody else may have for long.
+            while _is_missing(connection) and (step := _step(file, connection)) is not None:
                 applied.append(step)
         finally:
             connection.close()
@@ -74,6 +75,10 @@ def _schema_version(file: DatabaseFile) -> int:
             connection.close()
     except sqlite3.Error as error:
         raise file.as_store_error(error) from error
+
+
+def _is_missing(connection: Connection) -> bool:
+    return bool(pending(load_migrations(_PACKAGE), read_version(connection)))
 
 
 def _step(file: DatabaseFile, connection: Connection) -> Migration | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from typing import NamedTuple
 from uuid import UUID
 
@@ -72,7 +72,7 @@ class SqliteEntities(Entities):
         check_message(message)
         return self._entries.submit(_Entry(caller, scope, queue, message, result_key))
 
-    def _enter(self, entries: Sequence[_Entry]) -> asyncio.Future[list[Entered | Exception]]:
+    def _enter(self, entries: Sequence[_Entry]) -> Awaitable[list[Entered | Exception]]:
         def work(transaction: Transaction) -> list[Entered | Exception]:
             queues = {
                 (scope, queue): UUID(bytes=find_queue(transaction, scope, queue).id)
@@ -99,7 +99,7 @@ class SqliteEntities(Entities):
 
     def _read_heads(
         self, asked: Sequence[tuple[str, UUID, str | None]]
-    ) -> asyncio.Future[list[EntityHead]]:
+    ) -> Awaitable[list[EntityHead]]:
         return self._database.read(
             lambda transaction: [_head(transaction, *values) for values in asked]
         )

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from itertools import chain
 
 from tickwork.core.limits import check_settlement, is_next_claim, is_own_claim
@@ -53,7 +52,7 @@ class Settler:
         endings = Endings(scope, settlement.endings, self._writers)
         return await self._database.write(endings.carry_out, rows=endings.rows)
 
-    def _commit(self, settled: Sequence[Sequence[Ending]]) -> asyncio.Future[list[SettleResult]]:
+    def _commit(self, settled: Sequence[Sequence[Ending]]) -> Awaitable[list[SettleResult]]:
         """Settles for many callers. Callers that settle the same claim, such as steps of one run
         that end together, are settled one after the other."""
         parts = [

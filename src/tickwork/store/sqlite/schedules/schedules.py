@@ -5,8 +5,7 @@ A tenant's list reads an index in the requested order. The system's lists are me
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -34,7 +33,7 @@ from tickwork.core.schedule.withdraw import WithdrawScope
 from tickwork.core.when.model import EPOCH
 from tickwork.errors import NotFound
 from tickwork.store.ids import FIRST_TENANT, LAST_TENANT, own_tenant
-from tickwork.store.shared.group_commit import Coalescer
+from tickwork.store.shared.group_commit import Grouped
 from tickwork.store.shared.shard_layout import ShardLayout
 from tickwork.store.sqlite.engine.database import Database
 from tickwork.store.sqlite.engine.sql import SQL, from_microseconds, to_microseconds
@@ -189,7 +188,7 @@ class SqliteSchedules:
         self._database = database
         self._maker, self._lister = Creator(database), Lister(database)
         self._changer, self._planner = Changer(database), Planner(database, layout)
-        self._gets: Coalescer[tuple[Scope, UUID], StoredSchedule | None] = Coalescer(self._get)
+        self._gets: Grouped[tuple[Scope, UUID], StoredSchedule | None] = database.grouped(self._get)
 
     async def create(self, scope: Scope, new: Sequence[NewSchedule]) -> tuple[Schedule, ...]:
         return await self._maker.create(scope, new)
@@ -203,9 +202,7 @@ class SqliteSchedules:
             raise NotFound("schedule", schedule_id)
         return found.schedule
 
-    def _get(
-        self, asked: Sequence[tuple[Scope, UUID]]
-    ) -> asyncio.Future[list[StoredSchedule | None]]:
+    def _get(self, asked: Sequence[tuple[Scope, UUID]]) -> Awaitable[list[StoredSchedule | None]]:
         """The schedules that are asked for at the same time, in one turn of a reader."""
         return self._database.read(
             lambda transaction: [find_if_any(transaction, *pair) for pair in asked]

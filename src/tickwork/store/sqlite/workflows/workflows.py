@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 
 from tickwork.core.limits import is_own_claim
 from tickwork.core.model import Claim, Scope
@@ -70,7 +69,7 @@ class SqliteWorkflows(Workflows):
         (history,) = yield from read_histories([AskedRun(claim.tenant, run.id, True, True)])
         return history
 
-    def _record(self, fenced: Sequence[Fenced[Checkpoint]]) -> asyncio.Future[list[int | None]]:
+    def _record(self, fenced: Sequence[Fenced[Checkpoint]]) -> Awaitable[list[int | None]]:
         def work(transaction: Transaction) -> list[int | None]:
             answers = [checkpoints.record(transaction, given) for given in fenced]
             return [None if recorded is None else recorded.signals for recorded in answers]

@@ -1,0 +1,155 @@
+"""The connection that a caller passes to send in its own transaction: from which driver it is.
+
+A driver is recognised by the module of its class, so none is imported that nobody uses. Sessions of
+SQLAlchemy and Django's `connection` are asked for the driver's connection underneath.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from tickwork.errors import FieldError, InvalidInput
+from tickwork.store.ports.callers_thread import in_callers_thread
+
+CONNECTIONS = (
+    "pass the connection on which your transaction is open: of asyncpg, psycopg 3, sqlite3 or "
+    "aiosqlite, a Connection or Session of SQLAlchemy, or Django's connection"
+)
+BEGIN = {
+    "asyncpg": "`async with connection.transaction():`",
+    "psycopg": "`with connection.transaction():`",
+    "sqlite3": "`connection.execute('BEGIN IMMEDIATE')`",
+    "aiosqlite": "`await connection.execute('BEGIN IMMEDIATE')`",
+    "sqlalchemy": "`with session.begin():`, without AUTOCOMMIT",
+    "django": "`with transaction.atomic():`",
+}
+"""How a transaction is begun in each library."""
+
+_SESSIONS = frozenset({"Session", "scoped_session"})
+_ASYNC_SESSIONS = frozenset({"AsyncSession", "async_scoped_session"})
+_ASYNC = frozenset({"AsyncConnection"})
+
+_POOLS = frozenset(
+    {"Pool", "ConnectionPool", "AsyncConnectionPool", "NullConnectionPool", "Engine"}
+    | {"AsyncNullConnectionPool", "AsyncEngine", "sessionmaker", "async_sessionmaker"}
+)
+
+
+def refuse(fault: str) -> InvalidInput:
+    """The error for a connection that we cannot use."""
+    return InvalidInput([FieldError("connection", fault)])
+
+
+def refuse_outside(library: str) -> InvalidInput:
+    """The error for a connection without a transaction."""
+    return refuse(f"is not in a transaction; begin one first: {BEGIN[library]}")
+
+
+def refuse_closed() -> InvalidInput:
+    """The error for a closed connection."""
+    return refuse(f"is closed; {CONNECTIONS}")
+
+
+def refuse_failed() -> InvalidInput:
+    """The error for a transaction that an earlier error has ended."""
+    return refuse("is in a transaction that has failed; roll it back and begin again")
+
+
+class Callers:
+    """The connections on which a verb runs now: one at a time on each, because a savepoint of one
+    would end with that of another."""
+
+    def __init__(self) -> None:
+        self._busy: set[int] = set()
+
+    @contextmanager
+    def using(self, connection: object) -> Iterator[None]:
+        """Uses a connection for one verb."""
+        if id(connection) in self._busy:
+            raise refuse("runs another call of Tickwork; await it first")
+        self._busy.add(id(connection))
+        try:
+            yield
+        finally:
+            self._busy.discard(id(connection))
+
+
+class Given(NamedTuple):
+    """A driver's connection, and the library that the caller uses it by. `begin` makes that library
+    begin the transaction that it would begin with its next statement."""
+
+    driver: str
+    connection: Any
+    library: str
+    begin: Callable[[], Awaitable[None]] | None = None
+
+
+async def driver_connection(given: object) -> Given:
+    """The driver's connection under what a caller passed; `InvalidInput` if there is none."""
+    library, names = _origin(given)
+    if names & _POOLS:
+        shown = type(given).__name__
+        raise refuse(f"is a {shown}, which has many connections; {CONNECTIONS}")
+    if library == "sqlalchemy":
+        return await _of_sqlalchemy(given, names)
+    if library == "django":
+        return await in_callers_thread(lambda: _of_django(given))
+    if library == "psycopg":
+        driver = "psycopg_async" if "AsyncConnection" in names else "psycopg"
+        return Given(driver, given, library)
+    return Given(library, given, library)
+
+
+def _origin(given: object) -> tuple[str, frozenset[str]]:
+    """The library that the class of an object is from, and the names of its classes there."""
+    classes = [(cls.__module__.partition(".")[0], cls.__name__) for cls in type(given).__mro__]
+    for library, _ in classes:
+        if library in BEGIN or library == "psycopg_pool":
+            return library, frozenset(name for root, name in classes if root == library)
+    if library_of_proxy := _proxied(given):
+        return library_of_proxy, frozenset()
+    raise refuse(f"is a {type(given).__module__}.{type(given).__name__}; {CONNECTIONS}")
+
+
+def _proxied(given: object) -> str | None:
+    """Django's `connection` is a proxy of the one of this thread."""
+    return "django" if type(given).__module__ == "django.utils.connection" else None
+
+
+async def _of_sqlalchemy(given: Any, names: frozenset[str]) -> Given:
+    if names & _ASYNC_SESSIONS:
+        given, names = await given.connection(), _ASYNC
+    elif names & _SESSIONS:
+        given = await in_callers_thread(given.connection)
+    elif not names & {"Connection", *_ASYNC}:
+        raise refuse(f"is a {type(given).__name__}; {CONNECTIONS}")
+    if given.closed:
+        raise refuse_closed()
+
+    async def begin() -> None:
+        if names & _ASYNC:
+            await given.exec_driver_sql("SELECT 1")
+        else:
+            await in_callers_thread(lambda: given.exec_driver_sql("SELECT 1"))
+
+    if not given.in_transaction():
+        await begin()
+    if names & _ASYNC:
+        inner = (await given.get_raw_connection()).driver_connection
+    else:
+        inner = await in_callers_thread(lambda: given.connection.driver_connection)
+    return Given((await driver_connection(inner)).driver, inner, "sqlalchemy", begin)
+
+
+def _of_django(given: Any) -> Given:
+    """Called in the thread that the connection belongs to."""
+    if not given.in_atomic_block:
+        raise refuse_outside("django")
+    if given.needs_rollback:
+        raise refuse_failed()
+    driver = "sqlite3" if given.vendor == "sqlite" else "psycopg"
+    if _origin(given.connection)[0] != driver:
+        raise refuse(f"is a connection by {type(given.connection).__module__}; {CONNECTIONS}")
+    return Given(driver, given.connection, "django")

@@ -1,0 +1,191 @@
+"""What is sent with a caller's connection is there if, and only if, its rows are: for every
+driver, every verb and every end of the transaction."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import asyncpg
+import pytest
+
+from tests.app.callers import DRIVERS, Caller, caller_of
+from tests.kit.waiting import eventually
+from tests.stores.home import Home
+from tests.stores.open_homes import Homes
+from tests.stores.postgres_home import KeptPools
+from tickwork import InvalidInput, Tickwork
+
+QUEUE = "emails"
+
+
+async def send(app: Tickwork, connection: object, number: int) -> None:
+    await app.queue(QUEUE).send({"order": number}, connection=connection, source=str(number))
+
+
+async def send_batch(app: Tickwork, connection: object, number: int) -> None:
+    bodies = [{"order": number}, {"order": number}]
+    await app.queue(QUEUE).send_batch(
+        bodies, connection=connection, source=str(number), key=f"order-{number}"
+    )
+
+
+async def messages(app: Tickwork) -> set[int]:
+    return {int(message.source or 0) for message in await app.messages.list(QUEUE)}
+
+
+Verb = Callable[[Tickwork, object, int], Awaitable[None]]
+Known = Callable[[Tickwork], Awaitable[set[int]]]
+
+VERBS: dict[str, tuple[Verb, Known]] = {
+    "send": (send, messages),
+    "send_batch": (send_batch, messages),
+}
+"""A verb for an order, and the orders for which its effect is stored."""
+
+
+@asynccontextmanager
+async def app_of(home: Home) -> AsyncIterator[Tickwork]:
+    app = Tickwork(home.url)
+    app.queue(QUEUE)
+    try:
+        yield app
+    finally:
+        await app.close()
+
+
+@pytest.fixture
+async def shop(
+    request: pytest.FixtureRequest, homes: Homes, pools: KeptPools
+) -> AsyncIterator[tuple[Home, Caller]]:
+    """A database and a caller with a table of orders there."""
+    driver = request.param
+    kind = DRIVERS[driver]().kind
+    async with homes.take(kind, pools) as home, caller_of(driver, home) as caller:
+        await caller.begin()
+        await caller.execute("CREATE TABLE orders (number bigint PRIMARY KEY)")
+        await caller.commit()
+        try:
+            yield home, caller
+        finally:
+            await caller.begin()
+            await caller.execute("DROP TABLE orders")
+            await caller.commit()
+
+
+async def orders_of(home: Home) -> set[int]:
+    """The orders that are stored, seen by another connection."""
+    driver = "asyncpg" if home.kind == "postgres" else "sqlite3"
+    async with caller_of(driver, home) as other:
+        if home.kind == "postgres":
+            return {row["number"] for row in await other.given.fetch("SELECT number FROM orders")}
+        return {row[0] for row in other.given.execute("SELECT number FROM orders")}
+
+
+def on_every(*drivers: str) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("shop", drivers or DRIVERS, indirect=True)
+
+
+@on_every()
+@pytest.mark.parametrize("verb", VERBS)
+async def test_a_verb_is_stored_if_and_only_if_the_callers_row_is(
+    shop: tuple[Home, Caller], verb: str
+) -> None:
+    home, caller = shop
+    act, known = VERBS[verb]
+    async with app_of(home) as app:
+
+        async def order(number: int) -> None:
+            await caller.execute(f"INSERT INTO orders VALUES ({number})")
+            await act(app, caller.given, number)
+
+        await caller.begin()
+        await order(1)
+        await caller.commit()
+        await caller.begin()
+        await order(2)
+        await caller.rollback()
+        await caller.begin()
+        await order(3)
+        await caller.execute("SAVEPOINT mine")
+        await order(4)
+        await caller.execute("ROLLBACK TO SAVEPOINT mine")
+        await order(5)
+        await caller.commit()
+        assert await known(app) == await orders_of(home) == {1, 3, 5}
+        await caller.begin()
+        await act(app, caller.given, 6)  # It is the first statement of its transaction.
+        await caller.commit()
+        assert await known(app) == {1, 3, 5, 6}
+
+
+@on_every()
+async def test_only_what_is_committed_is_counted(shop: tuple[Home, Caller]) -> None:
+    home, caller = shop
+    async with app_of(home) as app:
+        for number, end in enumerate([caller.commit, caller.rollback, caller.commit]):
+            await caller.begin()
+            await send(app, caller.given, number)
+            await end()
+
+        async def is_counted() -> bool:
+            stats = await app.queue(QUEUE).stats()
+            return sum(count.messages for count in stats.minutes if count.counter == "sent") == 2
+
+        await eventually(is_counted)
+
+
+@on_every("asyncpg", "psycopg", "sqlite3")
+async def test_a_consumer_is_woken_by_the_callers_commit(shop: tuple[Home, Caller]) -> None:
+    home, caller = shop
+    handled: asyncio.Queue[int] = asyncio.Queue()
+    app = Tickwork(home.url)
+    app.queue(QUEUE)
+
+    @app.on(QUEUE)
+    async def handle(message: Any) -> None:
+        handled.put_nowait(message.body["order"])
+
+    async with app.running(roles=["worker"]):
+        for number in (1, 2):
+            await caller.begin()
+            await send(app, caller.given, number)
+            await caller.commit()
+            assert await asyncio.wait_for(handled.get(), 5) == number
+
+
+@on_every()
+async def test_an_error_of_a_verb_leaves_the_callers_transaction_as_it_was(
+    shop: tuple[Home, Caller],
+) -> None:
+    home, caller = shop
+    async with app_of(home) as app:
+        app.queue("small", backlog_bytes_max=128_000)
+        await caller.begin()
+        await caller.execute("INSERT INTO orders VALUES (1)")
+        with pytest.raises(Exception, match="small"):
+            await app.queue("small").send_batch(["x" * 70_000] * 2, connection=caller.given)
+        await send(app, caller.given, 1)
+        await caller.commit()
+        assert await messages(app) == await orders_of(home) == {1}
+        assert await app.messages.list("small") == ()
+
+
+@on_every(*(name for name, driver in DRIVERS.items() if not driver().begins))
+async def test_a_connection_without_a_transaction_is_refused(shop: tuple[Home, Caller]) -> None:
+    home, caller = shop
+    async with app_of(home) as app:
+        with pytest.raises(InvalidInput, match="not in a transaction; begin one first"):
+            await send(app, caller.given, 1)
+        assert await messages(app) == set()
+
+
+async def test_what_is_no_connection_is_refused_with_what_to_pass(home: Home) -> None:
+    async with app_of(home) as app:
+        pool = asyncpg.create_pool("postgresql://nowhere")
+        for given, fault in [
+            (pool, "is a Pool, which has many connections; pass"),
+            ("orders.db", "is a builtins.str; pass the connection"),
+        ]:
+            with pytest.raises(InvalidInput, match=fault):
+                await send(app, given, 1)
