@@ -133,8 +133,10 @@ async def test_the_server_logs_from_the_level_that_is_set(
         (["--log-level", "loud"], "--log-level: must be one of debug, info, warning, error, not"),
     ],
 )
-def test_bad_settings_are_one_line(words: list[str], says: str, tmp_path: Path) -> None:
-    ended = subprocess.run([*CLI, "up", *words], capture_output=True, text=True, cwd=tmp_path)
+def test_bad_settings_are_one_line(
+    children: Children, words: list[str], says: str, tmp_path: Path
+) -> None:
+    ended = children.run("tickwork", "up", *words, env={}, folder=tmp_path)
     assert (ended.returncode, ended.stdout) == (2, "")
     assert ended.stderr.startswith(f"tickwork: {says}")
     assert len(ended.stderr.splitlines()) == 1
@@ -182,11 +184,11 @@ async def test_the_operator_may_choose_the_first_key(children: Children, tmp_pat
 @pytest.mark.parametrize(
     "key", ["too-short", "x" * 31, "with a space " * 4, "tw_admin_12", "a.b" * 20]
 )
-def test_a_first_key_that_can_be_guessed_is_refused(key: str, tmp_path: Path) -> None:
-    ended = subprocess.run(
-        [*CLI, "up"], capture_output=True, text=True, cwd=tmp_path,
-        env={**os.environ, "TICKWORK_ADMIN_KEY": key},
-    )  # fmt: skip
+def test_a_first_key_that_can_be_guessed_is_refused(
+    children: Children, key: str, tmp_path: Path
+) -> None:
+    environ = {"TICKWORK_ADMIN_KEY": key}
+    ended = children.run("tickwork", "up", env=environ, folder=tmp_path)
     assert ended.returncode == 2
     assert ended.stderr.startswith("tickwork: TICKWORK_ADMIN_KEY: must be 32 to 256 letters")
     assert key not in ended.stderr

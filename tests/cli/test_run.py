@@ -9,7 +9,6 @@ import os
 import re
 import signal
 import socket
-import subprocess
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -49,15 +48,9 @@ def write(tmp_path: Path) -> Write:
     return write
 
 
-def run(folder: Path, *words: str) -> tuple[int, str]:
+def run(children: Children, folder: Path, *words: str) -> tuple[int, str]:
     """Returns the exit code and output of a run that exits by itself."""
-    ended = subprocess.run(
-        [sys.executable, "-m", "tickwork", "run", *words],
-        capture_output=True,
-        text=True,
-        cwd=folder,
-        timeout=60,
-    )
+    ended = children.run("tickwork", "run", *words, env={}, folder=folder)
     assert ended.stdout == ""
     return ended.returncode, ended.stderr
 
@@ -118,12 +111,16 @@ def test_a_module_that_raises_is_reported_with_file_and_line(
 
 @pytest.mark.parametrize("asked", [["--debug"], []])
 def test_debug_shows_the_traceback(
-    tmp_path: Path, write: Write, monkeypatch: pytest.MonkeyPatch, asked: list[str]
+    children: Children,
+    tmp_path: Path,
+    write: Write,
+    monkeypatch: pytest.MonkeyPatch,
+    asked: list[str],
 ) -> None:
     if not asked:
         monkeypatch.setenv("TICKWORK_DEBUG", "1")
     write("def fail():\n    raise ValueError('no luck')\n\nfail()\n")
-    code, says = run(tmp_path, "shop:app", *asked)
+    code, says = run(children, tmp_path, "shop:app", *asked)
     assert code == 2
     assert says.startswith("Traceback (most recent call last):\n")
     assert "in fail" in says
@@ -165,11 +162,13 @@ def test_options_are_checked_before_the_app_is_imported(
     assert refused(tmp_path, "shop:app", *words) == (2, f"tickwork: {says}\n")
 
 
-def test_a_metrics_port_in_use_is_reported(tmp_path: Path, write: Write) -> None:
+def test_a_metrics_port_in_use_is_reported(
+    children: Children, tmp_path: Path, write: Write
+) -> None:
     write(f"{DECLARED}\n    @app.on('work')\n    async def handle(message): ...\n")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        code, says = run(tmp_path, "shop:app", "--metrics-port", str(port))
+        code, says = run(children, tmp_path, "shop:app", "--metrics-port", str(port))
     assert code == 2
     assert says == (
         f"tickwork: --metrics-port: port {port} of 127.0.0.1 cannot be used "
@@ -189,10 +188,14 @@ def test_an_app_with_queues_and_without_handlers_has_nothing_to_run(
     assert not (tmp_path / "tickwork.db").exists()
 
 
-def test_an_app_whose_queues_are_all_pushed_needs_no_handler(tmp_path: Path, write: Write) -> None:
+def test_an_app_whose_queues_are_all_pushed_needs_no_handler(
+    children: Children, tmp_path: Path, write: Write
+) -> None:
     write(DECLARED.replace('app.queue("work")', 'app.queue("work", push_to="resizer")'))
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        code, says = run(tmp_path, "shop:app", "--metrics-port", str(taken.getsockname()[1]))
+        code, says = run(
+            children, tmp_path, "shop:app", "--metrics-port", str(taken.getsockname()[1])
+        )
     assert code == 2
     assert "cannot be used (address already in use)" in says  # It came as far as this.
 
@@ -219,11 +222,11 @@ def test_the_error_for_an_undeclared_queue_says_what_to_do(
     ],
 )
 def test_an_unusable_database_is_reported(
-    tmp_path: Path, write: Write, database: str, code: int, why: str
+    children: Children, tmp_path: Path, write: Write, database: str, code: int, why: str
 ) -> None:
     handler = "@app.on('work')\n    async def handle(message): ...\n"
     write(f"{DECLARED.replace('sqlite:///tickwork.db', database)}\n    {handler}")
-    ended, says = run(tmp_path, "shop:app")
+    ended, says = run(children, tmp_path, "shop:app")
     assert ended == code
     assert why in says.splitlines()[-1]
     assert "secret" not in says

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass
 from functools import cache
 from pathlib import Path
-from typing import IO, Literal, Self
+from typing import IO, Literal, NamedTuple, Self
 
 import msgspec
 
@@ -79,6 +79,14 @@ class Files:
         return self.folder / f"{self.name}.points"
 
 
+class Ended(NamedTuple):
+    """How a process ended, and what it wrote."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
 class Child:
     """One process; created by `Children.spawn`."""
 
@@ -134,7 +142,10 @@ class Child:
 
     def lines(self) -> list[str]:
         """The complete lines of its stdout so far."""
-        return self._files.stdout.read_text(errors="replace").split("\n")[:-1]
+        return self.stdout().split("\n")[:-1]
+
+    def stdout(self) -> str:
+        return self._files.stdout.read_text(errors="replace")
 
     def stderr(self) -> str:
         return self._files.stderr.read_text(errors="replace")
@@ -215,6 +226,7 @@ class Children:
         env: Mapping[str, str] | None = None,
         arms: Sequence[Arm] = (),
         is_fresh: bool = False,
+        folder: Path | None = None,
     ) -> Child:
         """Runs `python -m module`, or a script if it is a path or ends in .py. Our own programs
         have imported the package already, unless a fresh one is asked for."""
@@ -233,10 +245,11 @@ class Children:
             opened = [stream.fileno() for stream in (stdout, stderr, events, control)]
             is_program = target.startswith(PROGRAMS) and not target.endswith(".py")
             if is_program and not is_fresh and fork_server.is_possible():
-                pid = _fork(target, words, extra, opened)
+                pid = _fork(target, words, extra, opened, folder)
             else:
                 is_script = isinstance(module_or_script, Path) or target.endswith(".py")
-                pid = _start([*([] if is_script else ["-m"]), target, *words], extra, opened)
+                command = [*([] if is_script else ["-m"]), target, *words]
+                pid = _start(command, extra, opened, folder)
         child = Child(pid, files, control_out)
         self._children.append(child)
         eventually_blocking(
@@ -244,6 +257,13 @@ class Children:
             what=f"{files.name} to start",
         )
         return child
+
+    def run(self, module: str, *arguments: str, env: Mapping[str, str], folder: Path) -> Ended:
+        """Runs one of our programs to its end."""
+        child = self.spawn(module, *arguments, env=env, folder=folder)
+        eventually_blocking(lambda: child.returncode is not None, what=f"the end of {module}")
+        assert child.returncode is not None
+        return Ended(child.returncode, child.stdout(), child.stderr())
 
     def __enter__(self) -> Self:
         return self

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpx
 import pytest
 
+from tests.kit.process import Children
 from tests.kit.proxy import TcpProxy
 from tests.kit.waiting import eventually
 from tickwork.errors import StoreUnavailable
@@ -78,21 +76,16 @@ async def handle(message): ...
     ],
 )
 def test_whatever_ends_a_start_with_a_json_log_is_json(
-    tmp_path: Path, command: list[str], status: int, error: str
+    children: Children, tmp_path: Path, command: list[str], status: int, error: str
 ) -> None:
     database = f"sqlite:///{tmp_path}/shop.db"
     (tmp_path / "shop.py").write_text(APP.replace("postgresql://nobody@127.0.0.1:1/none", database))
     (tmp_path / "broken.py").write_text("1 / 0\n")
     with listen("127.0.0.1", 0) as taken:
         port = str(taken.getsockname()[1])
-        ended = subprocess.run(
-            [sys.executable, "-m", "tickwork", *command, "--log-format", "json", "--port", port],
-            capture_output=True,
-            text=True,
-            cwd=tmp_path,
-            timeout=60,
-            env=os.environ | {"TICKWORK_DATABASE": database},
-        )
+        options = ("--log-format", "json", "--port", port)
+        environ = {"TICKWORK_DATABASE": database}
+        ended = children.run("tickwork", *command, *options, env=environ, folder=tmp_path)
     assert ended.returncode == status
     lines = [json.loads(line) for line in ended.stderr.splitlines()]
     assert lines[-1]["event"] == "the process could not start"
@@ -108,18 +101,12 @@ def test_whatever_ends_a_start_with_a_json_log_is_json(
     ],
 )
 def test_the_error_that_ends_a_start_is_written_as_the_log_is(
-    tmp_path: Path, command: list[str], log_format: str
+    children: Children, tmp_path: Path, command: list[str], log_format: str
 ) -> None:
     (tmp_path / "shop.py").write_text(APP)
-    options = ["--log-format", log_format, "--wait-seconds", "0"]
-    ended = subprocess.run(
-        [sys.executable, "-m", "tickwork", *command, *options],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        timeout=60,
-        env=os.environ | {"TICKWORK_DATABASE": "postgresql://nobody@127.0.0.1:1/none"},
-    )
+    options = ("--log-format", log_format, "--wait-seconds", "0")
+    environ = {"TICKWORK_DATABASE": "postgresql://nobody@127.0.0.1:1/none"}
+    ended = children.run("tickwork", *command, *options, env=environ, folder=tmp_path)
     assert ended.returncode == 1
     last = ended.stderr.splitlines()[-1]
     if log_format == "json":
