@@ -184,11 +184,11 @@ def _at_once(plan: Plan) -> Plan:
 
 def _not_rewound(monkeypatch: Patch) -> None:
     """Hides withdrawn slots from `decide`."""
-    from tickwork.store.postgres.schedules.schedules import PostgresSchedules
-    from tickwork.store.sqlite.schedules.schedules import SqliteSchedules
+    from tickwork.store.postgres.schedules.change import Changer as PostgresChanger
+    from tickwork.store.sqlite.schedules.change import Changer as SqliteChanger
 
-    for schedules in (PostgresSchedules, SqliteSchedules):
-        change = schedules.change
+    for changer in (PostgresChanger, SqliteChanger):
+        change = changer.change
 
         async def forgetful(
             self: Any,
@@ -204,7 +204,7 @@ def _not_rewound(monkeypatch: Patch) -> None:
             result: Schedule = await change(self, scope, schedule_id, withdraw, decided)
             return result
 
-        monkeypatch.setattr(schedules, "change", forgetful)
+        monkeypatch.setattr(changer, "change", forgetful)
 
 
 UNTOKENED = [("AND token = given.token AND", "AND")]

@@ -94,7 +94,6 @@ CLASSES: dict[Path, Listed] = {
             "messages/rows:Times",
             "messages/rows:Uuids",
         ),
-        "merges lists of several tenants": ("schedules/schedules:Lister",),
     },
 }
 

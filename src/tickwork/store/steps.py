@@ -31,6 +31,9 @@ from uuid import UUID
 import msgspec
 from msgspec import Struct
 
+from tickwork.core.limits import check_limit, is_name
+from tickwork.core.model import Scope
+from tickwork.store.ids import own_tenant
 from tickwork.store.shared.columns import Kind
 
 P = ParamSpec("P")
@@ -146,6 +149,18 @@ class Statement:
             return []
         found: list[Row] = yield Query(self, Want.EACH, values, rows, locks)
         return found
+
+
+def page(
+    statement: Statement, read: Callable[[Row], T], scope: Scope, *values: object, limit: int
+) -> Steps[tuple[T, ...]]:
+    """Up to `limit` records of a tenant. It is the first value of the statement, and the limit the
+    last. A tenant that cannot exist has none."""
+    check_limit(limit)
+    tenant = own_tenant(scope)
+    if not is_name(tenant):
+        return ()
+    return tuple(map(read, (yield from statement.fetch(tenant, *values, limit))))
 
 
 def read_clock() -> Steps[datetime]:

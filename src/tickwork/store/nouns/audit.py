@@ -9,13 +9,12 @@ from uuid import UUID
 import msgspec
 
 from tickwork.core.audit import AuditRecord, NewAuditRecord
-from tickwork.core.limits import check_limit, is_name
 from tickwork.core.message.message_list import LAST_ID
 from tickwork.core.model import Scope
 from tickwork.store.ids import own_tenant
 from tickwork.store.nouns.tenants import check_exists
 from tickwork.store.shared.joined_writes import joined
-from tickwork.store.steps import NOW, Noun, Row, Statement, Steps, reads, writes
+from tickwork.store.steps import NOW, Noun, Row, Statement, Steps, page, reads, writes
 
 _ADD = Statement("add_audit_record")
 _LIST = Statement("list_audit", AuditRecord)
@@ -43,12 +42,7 @@ class Audit(Noun):
     def list(
         self, scope: Scope, limit: int, *, before: UUID | None = None
     ) -> Steps[tuple[AuditRecord, ...]]:
-        check_limit(limit)
-        tenant = own_tenant(scope)
-        if not is_name(tenant):
-            return ()
-        rows = yield from _LIST.fetch(tenant, before or LAST_ID, limit)
-        return tuple(map(_record, rows))
+        return (yield from page(_LIST, _record, scope, before or LAST_ID, limit=limit))
 
 
 def _add(scope: Scope, record: NewAuditRecord | None) -> Steps[None]:

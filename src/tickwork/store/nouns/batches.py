@@ -19,7 +19,7 @@ from tickwork.core.model import Scope
 from tickwork.errors import NotFound
 from tickwork.store.ids import own_tenant
 from tickwork.store.shared.columns import Kind
-from tickwork.store.steps import Noun, Row, Statement, Steps, reads
+from tickwork.store.steps import Noun, Row, Statement, Steps, page, reads
 
 _PROGRESS = {"id": Kind.ID, "queue_id": Kind.ID, "created_at": Kind.TIME, "completed_at": Kind.TIME}
 _ITEM = {"id": Kind.ID, "ended_at": Kind.TIME, "started_at": Kind.TIME}
@@ -42,11 +42,8 @@ class Batches(Noun):
     def list(
         self, scope: Scope, limit: int, *, before: tuple[datetime, UUID] | None = None
     ) -> Steps[tuple[Batch, ...]]:
-        check_limit(limit)
-        if not is_name(tenant := own_tenant(scope)):
-            return ()
-        rows = yield from _LIST.fetch(tenant, limit, *(before or (END_OF_TIME, NO_ID)))
-        return tuple(map(_read_batch, rows))
+        position = before or (END_OF_TIME, NO_ID)
+        return (yield from page(_LIST, _read_batch, scope, *position, limit=limit))
 
     @reads
     def items(

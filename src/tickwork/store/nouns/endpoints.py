@@ -51,6 +51,7 @@ from tickwork.store.steps import (
     Steps,
     changes,
     changes_once,
+    page,
     reads,
     searches,
     writes,
@@ -135,21 +136,13 @@ class Endpoints(Deliveries):
     def list(
         self, scope: Scope, limit: int, *, after: str | None = None
     ) -> Steps[tuple[Endpoint, ...]]:
-        check_limit(limit)
-        tenant = own_tenant(scope)
-        if not is_name(tenant) or (after and not is_name(after)):
+        if after and not is_name(after):
             return ()
-        rows = yield from _LIST.fetch(tenant, after or "", limit)
-        return tuple(map(read_endpoint, rows))
+        return (yield from page(_LIST, read_endpoint, scope, after or "", limit=limit))
 
     @reads
     def troubled(self, scope: Scope, limit: int) -> Steps[tuple[EndpointFacts, ...]]:
-        check_limit(limit)
-        tenant = own_tenant(scope)
-        if not is_name(tenant):
-            return ()
-        rows = yield from _TROUBLED.fetch(tenant, limit)
-        return tuple(EndpointFacts(**row) for row in rows)
+        return (yield from page(_TROUBLED, lambda row: EndpointFacts(**row), scope, limit=limit))
 
     @searches
     def dead_since(self, scope: Scope, since: datetime, limit: int) -> Steps[DeliveryFacts]:

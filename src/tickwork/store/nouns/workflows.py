@@ -59,6 +59,7 @@ from tickwork.store.steps import (
     Steps,
     Wake,
     changes_once,
+    page,
     read_clock,
     reads,
     searches,
@@ -177,12 +178,7 @@ class Workflows(Noun, ABC):
 
     @searches
     def troubled(self, scope: Scope, *, since: datetime, limit: int) -> Steps[tuple[RunFacts, ...]]:
-        check_limit(limit)
-        tenant = own_tenant(scope)
-        if not is_name(tenant):
-            return ()
-        rows = yield from _TROUBLED.fetch(tenant, since, limit)
-        return tuple(RunFacts(**row) for row in rows)
+        return (yield from page(_TROUBLED, lambda row: RunFacts(**row), scope, since, limit=limit))
 
     @writes(repeatable=True, is_single=True)
     def assign_version(self, scope: Scope, claim: Claim, uid: UUID, version: str) -> Steps[bool]:

@@ -155,6 +155,7 @@ class PostgresStore:
         layout = ShardLayout()
         copies = SlotCopies(sender, self.subscriptions)
         self.schedules = PostgresSchedules(
+            port,
             database,
             Creator(database, moment, queues, self.wakeups),
             Changer(database, moment, removal, self.wakeups, counters, copies),

@@ -115,7 +115,7 @@ class SqliteStore:
         self.dead_letters = DeadLetters(port, paths)
         self.batches = SqliteBatches(port, database)
         self.subscriptions = Subscriptions(port)
-        self.schedules = SqliteSchedules(database, layout)
+        self.schedules = SqliteSchedules(port, database, layout)
         self.calendars = Calendars(port)
         self.secrets = Secrets(port)
         self.limits = Limits(port)

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from tickwork.core.fields import NAME_LENGTH_MAX
-from tickwork.core.health_facts import ScheduleFacts
 from tickwork.core.limits import check_limit, is_name
-from tickwork.core.model import Message, Scope
-from tickwork.core.schedule.change import Decision
+from tickwork.core.model import Scope
 from tickwork.core.schedule.forecast import AlikeSchedules
 from tickwork.core.schedule.model import (
-    NewSchedule,
     Schedule,
     ScheduleOrder,
     ScheduleSelection,
@@ -23,44 +20,31 @@ from tickwork.core.schedule.model import (
     selects_nothing,
     the_named,
 )
-from tickwork.core.schedule.plan import DueSchedule, Plan, PlanResult
-from tickwork.core.schedule.shards import Grant
-from tickwork.core.schedule.slot_outcome import LaterSlots
-from tickwork.core.schedule.tzdata_change import WaitingSchedule
-from tickwork.core.schedule.withdraw import WithdrawScope
-from tickwork.core.when.model import EPOCH
 from tickwork.errors import NotFound
 from tickwork.store.ids import FIRST_TENANT, LAST_TENANT, own_tenant
+from tickwork.store.nouns.schedules import Schedules
 from tickwork.store.postgres.engine.database import Database
 from tickwork.store.postgres.engine.sql import SQL
-from tickwork.store.postgres.messages import rows
 from tickwork.store.postgres.schedules import rows as schedule_rows
 from tickwork.store.postgres.schedules.change import Changer
 from tickwork.store.postgres.schedules.create import Creator
 from tickwork.store.postgres.schedules.plan import Planner
 from tickwork.store.shared.group_commit import Grouped
+from tickwork.store.steps import Port
 
 _FIRST_ID = UUID(int=0)
 _AFTER_ALL_NAMES = "\U0010ffff" * (NAME_LENGTH_MAX + 1)
 
 
-class PostgresSchedules:
-    """Schedules, and the operations of their leaders."""
+class PostgresSchedules(Schedules):
+    """Reads schedules."""
 
     def __init__(
-        self, database: Database, creator: Creator, changer: Changer, planner: Planner
+        self, port: Port, database: Database, creator: Creator, changer: Changer, planner: Planner
     ) -> None:
+        super().__init__(port, creator, changer, planner)
         self._database = database
-        self._creator = creator
-        self._changer = changer
-        self._planner = planner
         self._gets: Grouped[tuple[str | None, UUID], Schedule | None] = database.grouped(self._get)
-
-    async def create(self, scope: Scope, new: Sequence[NewSchedule]) -> tuple[Schedule, ...]:
-        return await self._creator.create(scope, new)
-
-    async def create_bulk(self, scope: Scope, new: Iterable[NewSchedule]) -> int:
-        return await self._creator.create_bulk(scope, new)
 
     async def get(self, scope: Scope, schedule_id: UUID) -> Schedule:
         found = None
@@ -87,23 +71,6 @@ class PostgresSchedules:
             lambda connection: connection.fetch(SQL.find_schedule, *named, scope.owner)
         )
         return the_named(schedule_rows.schedules(found))
-
-    async def count(self, scope: Scope) -> int:
-        tenant = own_tenant(scope)
-        if not is_name(tenant):
-            return 0
-        schedules: int = await self._database.run(
-            lambda connection: connection.fetchval(SQL.count_schedules, tenant)
-        )
-        return schedules
-
-    async def troubled(self, scope: Scope, limit: int) -> tuple[ScheduleFacts, ...]:
-        check_limit(limit)
-        tenant = own_tenant(scope)
-        if not is_name(tenant):
-            return ()
-        found = await self._database.fetch_with_custom_plan(SQL.troubled_schedules, tenant, limit)
-        return tuple(ScheduleFacts(*row) for row in found)
 
     async def of_keys(self, scope: Scope, keys: Sequence[str]) -> tuple[Schedule, ...]:
         tenant = own_tenant(scope)
@@ -153,52 +120,6 @@ class PostgresSchedules:
         values = (*bounds, *(after or (bounds[0], _FIRST_ID)), until, since, limit)
         found = await self._database.fetch_with_custom_plan(SQL.alike_schedules, *values)
         return tuple(map(schedule_rows.alike, found))
-
-    async def change(
-        self,
-        scope: Scope,
-        schedule_id: UUID,
-        withdraw: WithdrawScope,
-        decide: Decision,
-        *,
-        under: Grant | None = None,
-    ) -> Schedule:
-        return await self._changer.change(scope, schedule_id, withdraw, decide, under=under)
-
-    async def messages(
-        self, scope: Scope, schedule_id: UUID, limit: int, *, since: datetime | None = None
-    ) -> tuple[Message, ...]:
-        check_limit(limit)
-        tenant = (await self.get(scope, schedule_id)).tenant
-        asked = (tenant, schedule_id, limit, since or EPOCH)
-        found = await self._database.run(
-            lambda connection: connection.fetch(SQL.schedule_messages, *asked)
-        )
-        return rows.messages(found)
-
-    async def due(self, scope: Scope, shards: Sequence[int], limit: int) -> tuple[DueSchedule, ...]:
-        return await self._planner.due(scope, shards, limit)
-
-    async def of_shard(
-        self, scope: Scope, shard: int, limit: int, *, after: tuple[datetime, UUID] | None = None
-    ) -> tuple[WaitingSchedule, ...]:
-        return await self._planner.of_shard(scope, shard, limit, after=after)
-
-    async def next_look_at(self, scope: Scope, shards: Sequence[int]) -> datetime | None:
-        return await self._planner.next_look_at(scope, shards)
-
-    async def plan(
-        self, scope: Scope, grants: Sequence[Grant], plans: Sequence[Plan]
-    ) -> PlanResult:
-        return await self._planner.plan(scope, grants, plans)
-
-    async def newer_due(
-        self, scope: Scope, slots: Sequence[tuple[str, UUID, datetime]]
-    ) -> tuple[LaterSlots, ...]:
-        return await self._planner.newer_due(scope, slots)
-
-    async def sweep(self, scope: Scope, limit: int) -> int:
-        return await self._planner.sweep(scope, limit)
 
 
 def _listing(

@@ -5,18 +5,15 @@ A tenant's list reads an index in the requested order. The system's lists are me
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from tickwork.core.health_facts import ScheduleFacts
 from tickwork.core.limits import check_limit, is_name
-from tickwork.core.model import Message, Scope
-from tickwork.core.schedule.change import Decision
+from tickwork.core.model import Scope
 from tickwork.core.schedule.forecast import AlikeSchedules
 from tickwork.core.schedule.model import (
-    NewSchedule,
     Schedule,
     ScheduleOrder,
     ScheduleSelection,
@@ -25,64 +22,23 @@ from tickwork.core.schedule.model import (
     selects_nothing,
     the_named,
 )
-from tickwork.core.schedule.plan import DueSchedule, Plan, PlanResult
-from tickwork.core.schedule.shards import Grant
-from tickwork.core.schedule.slot_outcome import LaterSlots
-from tickwork.core.schedule.tzdata_change import WaitingSchedule
-from tickwork.core.schedule.withdraw import WithdrawScope
-from tickwork.core.when.model import EPOCH
 from tickwork.errors import NotFound
 from tickwork.store.ids import FIRST_TENANT, LAST_TENANT, own_tenant
+from tickwork.store.nouns.schedules import Schedules
 from tickwork.store.shared.group_commit import Grouped
 from tickwork.store.shared.shard_layout import ShardLayout
 from tickwork.store.sqlite.engine.database import Database
-from tickwork.store.sqlite.engine.sql import SQL, from_microseconds, to_microseconds
+from tickwork.store.sqlite.engine.sql import SQL, to_microseconds
 from tickwork.store.sqlite.engine.work import Transaction
-from tickwork.store.sqlite.messages import rows
 from tickwork.store.sqlite.messages.queue_rows import is_storable, tenants_of
 from tickwork.store.sqlite.schedules.change import Changer, find, find_if_any
 from tickwork.store.sqlite.schedules.create import Creator
 from tickwork.store.sqlite.schedules.plan import Planner
 from tickwork.store.sqlite.schedules.rows import StoredSchedule, read_alike, read_schedule
+from tickwork.store.steps import Port
 
 _FIRST_ID = b""
 _NEVER = 2**62
-
-
-class Lister:
-    """Lists schedules by selection and order."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    async def list(
-        self, scope: Scope, selection: ScheduleSelection, limit: int
-    ) -> tuple[Schedule, ...]:
-        check_limit(limit)
-        said = (
-            scope.tenant,
-            selection.name,
-            selection.calendar,
-            selection.owner,
-            selection.name_prefix,
-        )
-        if selects_nothing(selection, scope) or not all(
-            is_storable(text) for text in said if text is not None
-        ):
-            return ()
-
-        own = in_scope(selection, scope)
-
-        def work(transaction: Transaction) -> list[Schedule]:
-            after = None
-            if own.after is not None:
-                after = find(transaction, scope, own.after).schedule
-            tenants = sorted(tenants_of(transaction, scope))
-            if own.order is ScheduleOrder.NEXT_DUE:
-                return _coming(transaction, tenants, own, after, limit)
-            return _by_tenant(transaction, tenants, own, after, limit)
-
-        return tuple(await self._database.read(work))
 
 
 def _coming(
@@ -181,20 +137,13 @@ def _by_id(selection: ScheduleSelection) -> str:
     return statement
 
 
-class SqliteSchedules:
-    """Schedules, and the operations of their leaders."""
+class SqliteSchedules(Schedules):
+    """Reads schedules."""
 
-    def __init__(self, database: Database, layout: ShardLayout) -> None:
+    def __init__(self, port: Port, database: Database, layout: ShardLayout) -> None:
+        super().__init__(port, Creator(database), Changer(database), Planner(database, layout))
         self._database = database
-        self._maker, self._lister = Creator(database), Lister(database)
-        self._changer, self._planner = Changer(database), Planner(database, layout)
         self._gets: Grouped[tuple[Scope, UUID], StoredSchedule | None] = database.grouped(self._get)
-
-    async def create(self, scope: Scope, new: Sequence[NewSchedule]) -> tuple[Schedule, ...]:
-        return await self._maker.create(scope, new)
-
-    async def create_bulk(self, scope: Scope, new: Iterable[NewSchedule]) -> int:
-        return await self._maker.create_bulk(scope, new)
 
     async def get(self, scope: Scope, schedule_id: UUID) -> Schedule:
         found = await self._gets.submit((scope, schedule_id))
@@ -219,34 +168,6 @@ class SqliteSchedules:
         )
         return the_named([read_schedule(row).schedule for row in found])
 
-    async def count(self, scope: Scope) -> int:
-        tenant = own_tenant(scope)
-        if not is_name(tenant):
-            return 0
-        row = await self._database.read(
-            lambda transaction: transaction.execute(SQL.count_schedules, (tenant,)).fetchone()
-        )
-        return 0 if row is None else int(row[0])
-
-    async def troubled(self, scope: Scope, limit: int) -> tuple[ScheduleFacts, ...]:
-        check_limit(limit)
-        values = (own_tenant(scope), limit)
-        if not is_name(values[0]):
-            return ()
-        found = await self._database.read(
-            lambda transaction: transaction.execute(SQL.troubled_schedules, values).fetchall()
-        )
-        return tuple(
-            ScheduleFacts(
-                UUID(bytes=schedule_id),
-                name,
-                bool(is_parked),
-                None if since is None else from_microseconds(since),
-                error,
-            )
-            for schedule_id, name, is_parked, since, error in found
-        )
-
     async def of_keys(self, scope: Scope, keys: Sequence[str]) -> tuple[Schedule, ...]:
         tenant = own_tenant(scope)
         asked = [key for key in dict.fromkeys(keys) if is_name(tenant) and is_name(key)]
@@ -261,7 +182,31 @@ class SqliteSchedules:
     async def list(
         self, scope: Scope, selection: ScheduleSelection, limit: int
     ) -> tuple[Schedule, ...]:
-        return await self._lister.list(scope, selection, limit)
+        check_limit(limit)
+        said = (
+            scope.tenant,
+            selection.name,
+            selection.calendar,
+            selection.owner,
+            selection.name_prefix,
+        )
+        if selects_nothing(selection, scope) or not all(
+            is_storable(text) for text in said if text is not None
+        ):
+            return ()
+
+        own = in_scope(selection, scope)
+
+        def work(transaction: Transaction) -> list[Schedule]:
+            after = None
+            if own.after is not None:
+                after = find(transaction, scope, own.after).schedule
+            tenants = sorted(tenants_of(transaction, scope))
+            if own.order is ScheduleOrder.NEXT_DUE:
+                return _coming(transaction, tenants, own, after, limit)
+            return _by_tenant(transaction, tenants, own, after, limit)
+
+        return tuple(await self._database.read(work))
 
     async def alike(
         self,
@@ -282,51 +227,3 @@ class SqliteSchedules:
             lambda transaction: transaction.execute(SQL.alike_schedules, values).fetchall()
         )
         return tuple(map(read_alike, found))
-
-    async def change(
-        self,
-        scope: Scope,
-        schedule_id: UUID,
-        withdraw: WithdrawScope,
-        decide: Decision,
-        *,
-        under: Grant | None = None,
-    ) -> Schedule:
-        return await self._changer.change(scope, schedule_id, withdraw, decide, under=under)
-
-    async def messages(
-        self, scope: Scope, schedule_id: UUID, limit: int, *, since: datetime | None = None
-    ) -> tuple[Message, ...]:
-        check_limit(limit)
-        earliest = to_microseconds(since or EPOCH)
-
-        def work(transaction: Transaction) -> list[rows.Row]:
-            schedule = find(transaction, scope, schedule_id).schedule
-            values = (schedule.tenant, schedule_id.bytes, limit, earliest)
-            return transaction.execute(SQL.schedule_messages, values).fetchall()
-
-        return rows.known_messages(await self._database.read(work))
-
-    async def due(self, scope: Scope, shards: Sequence[int], limit: int) -> tuple[DueSchedule, ...]:
-        return await self._planner.due(scope, shards, limit)
-
-    async def of_shard(
-        self, scope: Scope, shard: int, limit: int, *, after: tuple[datetime, UUID] | None = None
-    ) -> tuple[WaitingSchedule, ...]:
-        return await self._planner.of_shard(scope, shard, limit, after=after)
-
-    async def next_look_at(self, scope: Scope, shards: Sequence[int]) -> datetime | None:
-        return await self._planner.next_look_at(scope, shards)
-
-    async def plan(
-        self, scope: Scope, grants: Sequence[Grant], plans: Sequence[Plan]
-    ) -> PlanResult:
-        return await self._planner.plan(scope, grants, plans)
-
-    async def newer_due(
-        self, scope: Scope, slots: Sequence[tuple[str, UUID, datetime]]
-    ) -> tuple[LaterSlots, ...]:
-        return await self._planner.newer_due(scope, slots)
-
-    async def sweep(self, scope: Scope, limit: int) -> int:
-        return await self._planner.sweep(scope, limit)

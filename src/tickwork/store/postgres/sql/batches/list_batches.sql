@@ -8,9 +8,9 @@ SELECT b.tenant, b.id, b.queue_id, b.stored, b.total, b.created_at, b.completed_
     ) ELSE 0 END AS processing
 FROM (
     SELECT * FROM tickwork_batches
-    WHERE tenant = $1 AND (created_at, id) < ($3, $4)
+    WHERE tenant = $1 AND (created_at, id) < ($2, $3)
     ORDER BY created_at DESC, id DESC
-    LIMIT $2
+    LIMIT $4
 ) AS b
 CROSS JOIN LATERAL (
     SELECT coalesce(sum(completed), 0) AS completed, coalesce(sum(failed), 0) AS failed
