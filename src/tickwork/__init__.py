@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from tickwork.core.answers.cluster import Node
     from tickwork.core.answers.dead_letter import DeadLetter, ReplaySummary
     from tickwork.core.answers.message import StoredMessage
+    from tickwork.core.answers.schedule import FiringAnswer as FiringRecord
+    from tickwork.core.answers.schedule import ScheduleAnswer as Schedule
+    from tickwork.core.answers.schedule import UpcomingFire, Why
     from tickwork.core.http.message import HttpRequest, HttpResponse
     from tickwork.core.message.backoff import Exponential, Fixed, Listed
     from tickwork.core.message.batch import Batch, BatchItem
@@ -41,7 +44,6 @@ if TYPE_CHECKING:
     from tickwork.core.model import StoredQueue
     from tickwork.core.options import RuleFields, ScheduleFields, SchedulePatch
     from tickwork.core.queue.stats import QueueStats
-    from tickwork.core.schedule.firing import FiringRecord
     from tickwork.core.schedule.model import Calendar
     from tickwork.core.when import Preview
     from tickwork.core.workflow.retries import Retries
@@ -51,9 +53,6 @@ if TYPE_CHECKING:
     from tickwork.facade.services import Service
     from tickwork.facade.workflows import RunHandle, Workflow
     from tickwork.ops.batches import BatchHandle
-    from tickwork.ops.schedules.next_fires import UpcomingFire
-    from tickwork.ops.schedules.public import Schedule
-    from tickwork.ops.schedules.why import Why
     from tickwork.workflow.step import Step
 
 __all__ = [
@@ -133,7 +132,7 @@ _MODULES = {
     "Entity": "tickwork.entity.entity",
     "Exponential": "tickwork.core.message.backoff",
     "Firing": "tickwork.app.firing",
-    "FiringRecord": "tickwork.core.schedule.firing",
+    "FiringRecord": "tickwork.core.answers.schedule:FiringAnswer",
     "Fixed": "tickwork.core.message.backoff",
     "HttpRequest": "tickwork.core.http.message",
     "HttpResponse": "tickwork.core.http.message",
@@ -151,7 +150,7 @@ _MODULES = {
     "Rows": "tickwork.app.invocation",
     "RuleFields": "tickwork.core.options",
     "RunHandle": "tickwork.facade.workflows",
-    "Schedule": "tickwork.ops.schedules.public",
+    "Schedule": "tickwork.core.answers.schedule:ScheduleAnswer",
     "ScheduleFields": "tickwork.core.options",
     "SchedulePatch": "tickwork.core.options",
     "Service": "tickwork.facade.services",
@@ -161,8 +160,8 @@ _MODULES = {
     "StoredQueue": "tickwork.core.model",
     "SyncClient": "tickwork.client.client",
     "Tickwork": "tickwork.facade.app",
-    "UpcomingFire": "tickwork.ops.schedules.next_fires",
-    "Why": "tickwork.ops.schedules.why",
+    "UpcomingFire": "tickwork.core.answers.schedule",
+    "Why": "tickwork.core.answers.schedule",
     "Workflow": "tickwork.facade.workflows",
     "exposed": "tickwork.entity.entity",
     "log_context": "tickwork.app.firing",
@@ -177,8 +176,8 @@ if not TYPE_CHECKING:  # A type checker would take it for a promise that every n
             raise AttributeError(f"module 'tickwork' has no attribute {name!r}")
         from importlib import import_module
 
-        module = import_module(_MODULES[name])
-        return getattr(module, name)
+        module, _, own_name = _MODULES[name].partition(":")
+        return getattr(import_module(module), own_name or name)
 
 
 def __dir__() -> list[str]:

@@ -16,9 +16,8 @@ from tests.channel.receiver import allow_local_deliveries, receiver
 from tests.kit.process import Child, Children
 from tests.kit.waiting import eventually
 from tests.stores.home import Home
-from tickwork import Tickwork
+from tickwork import FiringRecord, Tickwork
 from tickwork.core.delivery.signature import new_secret
-from tickwork.core.schedule.firing import FiringRecord
 
 PAST = "2026-01-01T00:00:00Z"
 OTHER_SECRET = new_secret(b"o" * 32)

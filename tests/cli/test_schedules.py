@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from tests.cli.kit import Desk, kill
+from tickwork.core.answers.schedule import Why
 from tickwork.core.model import DEFAULT, QueueSettings
 from tickwork.core.schedule.firing import ChannelOutcome, FiringResult, FiringStatus
 from tickwork.ops.context import Context
-from tickwork.ops.schedules.why import Why, why
+from tickwork.ops.schedules.why import why
 from tickwork.store.contract import Store
 
 ICS = """BEGIN:VCALENDAR

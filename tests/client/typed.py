@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any, assert_type
 
 from tickwork import Client, SyncClient
-from tickwork.client.answers import ScheduleAnswer
 from tickwork.client.batches import Batch
 from tickwork.client.call import Async, AsyncListing, Sync, SyncListing
 from tickwork.client.runs import Run
 from tickwork.core.answers.ids import Id
 from tickwork.core.answers.queue import QueueAnswer
+from tickwork.core.answers.schedule import ScheduleAnswer
 
 TARGET: Any = {"type": "queue", "queue": "emails"}
 

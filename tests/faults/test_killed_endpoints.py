@@ -26,12 +26,11 @@ from tests.kit.process import Arm, Child, Children
 from tests.kit.waiting import delay, eventually
 from tests.stores.home import Home
 from tickwork.clock import monotonic, now
-from tickwork.core.answers.ids import without_prefix
+from tickwork.core.answers.delivery import DeliveryAnswer
 from tickwork.core.delivery.endpoint import (
     ENDPOINTS_QUEUE,
     HEALTHY,
     DeliveryStatus,
-    EndpointDelivery,
     EndpointStats,
 )
 from tickwork.core.delivery.signature import is_signed, secret_key
@@ -291,8 +290,8 @@ class Campaign:
                     Delivery(
                         int(delivery.event_id.removeprefix("event-")),
                         delivery.status,
-                        attempts.get(str(without_prefix(delivery.id)), ()),
-                        dead.get(delivery.message_id),
+                        attempts.get(str(delivery.id.uuid), ()),
+                        dead.get(delivery.message_id.uuid),
                     )
                     for delivery in found
                 ],
@@ -305,7 +304,7 @@ class Campaign:
             )
             assert (name, faults_of(history)) == (name, [])
             assert [delivery.attempts for delivery in found] == [
-                len(attempts.get(str(without_prefix(delivery.id)), ())) for delivery in found
+                len(attempts.get(str(delivery.id.uuid), ())) for delivery in found
             ]
 
     async def _mend(self) -> None:
@@ -344,8 +343,8 @@ class Campaign:
             if after is None:
                 return dead
 
-    async def _deliveries(self, endpoint_id: UUID) -> Sequence[EndpointDelivery]:
-        found: list[EndpointDelivery] = []
+    async def _deliveries(self, endpoint_id: UUID) -> Sequence[DeliveryAnswer]:
+        found: list[DeliveryAnswer] = []
         while True:
             page = await self._app.deliveries.list(
                 endpoint=endpoint_id, limit=PAGE, before=found[-1].id if found else None

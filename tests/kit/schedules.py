@@ -10,12 +10,12 @@ from uuid import UUID
 
 from tests.kit.contexts import acting
 from tickwork.core import when
+from tickwork.core.answers.schedule import FiringAnswer, Why
 from tickwork.core.model import Scope
-from tickwork.core.schedule.firing import FiringRecord
 from tickwork.core.schedule.model import Schedule, ScheduleSelection
 from tickwork.ops.context import Context
 from tickwork.ops.schedules import change, create, lookup, views
-from tickwork.ops.schedules.why import Why, why
+from tickwork.ops.schedules.why import why
 from tickwork.store.contract import Store
 
 Reference = UUID | str
@@ -84,7 +84,7 @@ class StoreSchedules:
             force=force,
         )
 
-    async def firings(self, reference: Reference, *, limit: int = 100) -> tuple[FiringRecord, ...]:
+    async def firings(self, reference: Reference, *, limit: int = 100) -> tuple[FiringAnswer, ...]:
         return await views.list_firings(
             Context(await self._open(), self._scope), reference, limit=limit
         )

@@ -21,7 +21,7 @@ from tickwork.ops.context import Context
 from tickwork.ops.schedules import change, declare
 from tickwork.ops.schedules.declare import Declared, declare_schedules
 from tickwork.ops.schedules.lookup import get_schedule
-from tickwork.ops.schedules.views import show_schedule
+from tickwork.ops.schedules.public import show_schedule
 from tickwork.store.contract import Store
 
 LIMITS = Limits(min_interval_seconds=1)
@@ -118,8 +118,8 @@ async def test_a_field_that_the_code_removes_is_removed(store: Store) -> None:
     await declare_named(store, report=first)
     assert (await declare_named(store, report=then)).updated == ("report",)
     shown = show_schedule(await stored(store), await store.now())
-    assert shown["missed"] == {"policy": "fire_late", "cap": 4, "grace_seconds": 60}
-    assert shown["metadata"] == {"b": 2, "c": 3, "declared": "shop"}
+    assert shown.missed == {"policy": "fire_late", "cap": 4, "grace_seconds": 60}
+    assert shown.metadata == {"b": 2, "c": 3, "declared": "shop"}
     assert (await declare_named(store, report=then)).updated == ()
 
 

@@ -12,6 +12,8 @@ from msgspec import structs
 from tests.conformance.acts import make_queue, make_tenants
 from tests.conformance.schedule_acts import again, create, end_next, pause, plan_now, resume
 from tests.stores.clock import VirtualClock
+from tickwork.core.answers.ids import Prefix, public_id
+from tickwork.core.answers.schedule import Fires
 from tickwork.core.model import DEFAULT, SYSTEM, Scope
 from tickwork.core.schedule.model import Schedule, ScheduleStatus
 from tickwork.core.when import iso
@@ -20,7 +22,7 @@ from tickwork.ops.context import Context
 from tickwork.ops.schedules import next_fires
 from tickwork.ops.schedules.change import trigger
 from tickwork.ops.schedules.next_fires import next_slots, upcoming
-from tickwork.ops.schedules.views import show_schedule, show_schedules
+from tickwork.ops.schedules.public import show_schedule, show_stored
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 
@@ -32,13 +34,13 @@ async def queue(store: Store) -> None:
 
 async def shown(store: Store, schedule: Schedule) -> tuple[Any, Any]:
     found = await again(store, schedule)
-    (with_records,) = await show_schedules(Context(store, DEFAULT), [found])
-    return with_records["last_fire_at"], with_records["next_fire_at"]
+    (with_records,) = await show_stored(Context(store, DEFAULT), [found])
+    return with_records.last_fire_at, with_records.next_fire_at
 
 
 async def shown_by_its_row(store: Store, schedule: Schedule) -> Any:
     found = await again(store, schedule)
-    return show_schedule(found, await store.now())["last_fire_at"]
+    return show_schedule(found, await store.now()).last_fire_at
 
 
 @pytest.mark.parametrize("seconds", [60, 5])
@@ -50,19 +52,19 @@ async def test_the_last_fire_is_the_last_slot_that_was_due(
     assert first is not None
     clock.advance(seconds=seconds - 1)
     await plan_now(store, clock)
-    assert await shown(store, made) == (None, iso(first))
+    assert await shown(store, made) == (None, (first))
     for number in range(3):
         clock.advance(seconds=1)
         await plan_now(store, clock)
         slot = first + number * step
-        assert await shown(store, made) == (iso(slot), iso(slot + step))
+        assert await shown(store, made) == ((slot), (slot + step))
         clock.advance(seconds=seconds - 1)
         await plan_now(store, clock)
         planned = (await again(store, made)).last_slot
         assert planned is not None
         assert planned > clock.now(), "nothing is planned ahead"
-        assert await shown_by_its_row(store, made) == iso(slot)
-        assert await shown(store, made) == (iso(slot), iso(slot + step))
+        assert await shown_by_its_row(store, made) == (slot)
+        assert await shown(store, made) == ((slot), (slot + step))
 
 
 async def test_a_slot_that_is_not_due_in_its_window_is_not_the_last_fire(
@@ -78,8 +80,8 @@ async def test_a_slot_that_is_not_due_in_its_window_is_not_the_last_fire(
     assert (await shown(store, made))[0] is None
     assert await shown_by_its_row(store, made) is None
     clock.advance(seconds=0.5)
-    assert (await shown(store, made))[0] == iso(first)
-    assert await shown_by_its_row(store, made) == iso(first)
+    assert (await shown(store, made))[0] == (first)
+    assert await shown_by_its_row(store, made) == (first)
 
 
 async def test_slots_during_a_pause_are_not_fires(store: Store, clock: VirtualClock) -> None:
@@ -93,7 +95,7 @@ async def test_slots_during_a_pause_are_not_fires(store: Store, clock: VirtualCl
     clock.advance(seconds=10)
     await plan_now(store, clock)
     assert made.next_slot is not None
-    assert (await shown(store, made))[0] == iso(made.next_slot)
+    assert (await shown(store, made))[0] == (made.next_slot)
     assert await shown_by_its_row(store, made) is None
 
 
@@ -104,14 +106,14 @@ async def test_the_last_fire_of_a_fixed_delay_is_on_record(
     clock.advance(seconds=60)
     await plan_now(store, clock)
     assert made.next_slot is not None
-    assert (await shown(store, made))[0] == iso(made.next_slot)
+    assert (await shown(store, made))[0] == (made.next_slot)
     clock.advance(seconds=7)
     await end_next(store)
     clock.advance(seconds=45)
     await plan_now(store, clock)
     found = await again(store, made)
     assert found.last_slot == made.next_slot + timedelta(seconds=67)
-    assert (await shown(store, made))[0] == iso(made.next_slot)
+    assert (await shown(store, made))[0] == (made.next_slot)
 
 
 @pytest.mark.parametrize("status", [status for status in ScheduleStatus if status != "active"])
@@ -127,12 +129,12 @@ async def test_an_inactive_schedule_with_an_unknown_zone_is_shown(
     rule = structs.replace(found.definition.rule, timezone="Nowhere/Gone")
     definition = structs.replace(found.definition, rule=rule)
     lost = structs.replace(found, status=status, definition=definition)
-    fired, _ = await show_schedules(Context(store, DEFAULT), [lost, await again(store, other)])
-    assert (fired["status"], fired["next_fire_at"]) == (status, None)
-    assert fired["last_fire_at"] == iso(made.next_slot or now)
+    fired, _ = await show_stored(Context(store, DEFAULT), [lost, await again(store, other)])
+    assert (fired.status, fired.next_fire_at) == (status, None)
+    assert fired.last_fire_at == (made.next_slot or now)
     ahead = structs.replace(lost, id=new_id(), last_slot=now + timedelta(seconds=1))
-    (unknown,) = await show_schedules(Context(store, DEFAULT), [ahead])
-    assert unknown["last_fire_at"] is None
+    (unknown,) = await show_stored(Context(store, DEFAULT), [ahead])
+    assert unknown.last_fire_at is None
 
 
 async def test_extra_runs_and_other_tenants_do_not_count_as_fires(
@@ -187,7 +189,7 @@ async def test_a_fixed_delay_has_no_next_fire_after_its_end(
     end_at = iso(clock.now() + timedelta(seconds=90))
     delay: dict[str, Any] = {"interval_seconds": 60, "interval_mode": "fixed_delay"}
     made = await create(store, clock, **delay, end_at=end_at)
-    assert (await shown(store, made))[1] == iso(made.next_slot or clock.now())
+    assert (await shown(store, made))[1] == (made.next_slot or clock.now())
     clock.advance(seconds=60)
     await plan_now(store, clock)
     await end_next(store)
@@ -213,7 +215,7 @@ async def test_upcoming_computes_each_schedule_once_however_many_are_overdue(
         return next_slots(schedule, *rest, **more)
 
     monkeypatch.setattr(next_fires, "next_slots", count)
-    fires, _ = await upcoming(Context(store, DEFAULT), limit=2)
+    fires = (await upcoming(Context(store, DEFAULT), limit=2)).fires
     assert len(fires) == 2
     assert set(computed) == {schedule.id for schedule in overdue}
     assert sum(computed.values()) <= 2 * len(overdue)
@@ -240,7 +242,7 @@ async def test_upcoming_reads_few_of_very_many_overdue_schedules_and_says_so(
     part = await upcoming(Context(store, DEFAULT), limit=2)
     assert (len(computed) <= 3 + 4 + 1, part.truncated) == (True, True)
     assert part.fires == whole.fires
-    assert {fire.schedule_id for fire in part.fires} == {soon.id}
+    assert all(fire.schedule_id == soon.id for fire in part.fires)
 
 
 async def test_upcoming_fires_of_all_schedules_are_sorted(
@@ -250,9 +252,9 @@ async def test_upcoming_fires_of_all_schedules_are_sorted(
     rarely = await create(store, clock, interval_seconds=45)
     stopped = await create(store, clock, interval_seconds=10)
     await pause(store, stopped)
-    fires, _ = await upcoming(Context(store, DEFAULT), limit=6)
+    fires = (await upcoming(Context(store, DEFAULT), limit=6)).fires
     start = clock.now()
-    seconds = [((fire.fire_at - start).total_seconds(), fire.schedule_id) for fire in fires]
+    seconds = [((fire.fire_at - start).total_seconds(), fire.schedule_id.uuid) for fire in fires]
     expected = sorted(
         [(20.0 * number, often.id) for number in range(1, 5)]
         + [(45.0 * number, rarely.id) for number in range(1, 3)],
@@ -260,8 +262,8 @@ async def test_upcoming_fires_of_all_schedules_are_sorted(
     )
     assert seconds == expected
     assert all(fire.due_at == fire.fire_at for fire in fires)
-    assert await upcoming(Context(store, SYSTEM), limit=6) == (fires, False)
-    assert await upcoming(Context(store, DEFAULT), often.id, limit=1) == (fires[:1], False)
+    assert await upcoming(Context(store, SYSTEM), limit=6) == Fires(fires)
+    assert await upcoming(Context(store, DEFAULT), often.id, limit=1) == Fires(fires[:1])
 
 
 @pytest.mark.parametrize("limit", [0, 1_001])
@@ -281,14 +283,14 @@ async def test_upcoming_fires_are_bounded_by_time_and_owner(
     def at(seconds: float) -> datetime:
         return start + timedelta(seconds=seconds)
 
-    own, _ = await upcoming(Context(store, DEFAULT), owner="ada", until=at(200))
+    own = (await upcoming(Context(store, DEFAULT), owner="ada", until=at(200))).fires
     assert [fire.fire_at for fire in own] == [at(60), at(120), at(180)]
-    later, _ = await upcoming(Context(store, DEFAULT), since=at(500), until=at(700), limit=100)
+    later = (await upcoming(Context(store, DEFAULT), since=at(500), until=at(700), limit=100)).fires
     expected = sorted([at(540), at(600), at(660), *[at(600)] * 5])
     assert [fire.fire_at for fire in later] == expected
     # Fewer than there are schedules: those that are due first, whichever page they are on.
-    ((soonest,), _) = await upcoming(Context(store, DEFAULT), since=at(530), limit=1)
-    assert (soonest.schedule_id, soonest.fire_at) == (first.id, at(540))
+    (soonest,) = (await upcoming(Context(store, DEFAULT), since=at(530), limit=1)).fires
+    assert (soonest.schedule_id.uuid, soonest.fire_at) == (first.id, at(540))
     with pytest.raises(InvalidInput, match="since: must have an offset"):
         await upcoming(Context(store, DEFAULT), since=at(0).replace(tzinfo=None))
 
@@ -316,7 +318,10 @@ async def test_a_planned_slot_is_upcoming_before_the_next_slots_of_many_others(
         await create(store, clock, interval_seconds=3_600)
     await plan_now(store, clock)
     (first,) = (await upcoming(Context(store, DEFAULT), limit=1)).fires
-    assert (first.schedule_id, first.fire_at) == (daily.id, daily.next_slot)
+    assert (first.schedule_id, first.fire_at) == (
+        public_id(Prefix.SCHEDULE, daily.id),
+        daily.next_slot,
+    )
 
 
 async def test_fired_counts_the_slots_that_came_due(store: Store, clock: VirtualClock) -> None:
@@ -324,8 +329,8 @@ async def test_fired_counts_the_slots_that_came_due(store: Store, clock: Virtual
     await plan_now(store, clock)
     assert (await again(store, made)).fired >= 2, "nothing is planned ahead"
     for number in range(4):
-        (shown_now,) = await show_schedules(Context(store, DEFAULT), [await again(store, made)])
-        assert shown_now["fired"] == number
+        (shown_now,) = await show_stored(Context(store, DEFAULT), [await again(store, made)])
+        assert shown_now.fired == number
         clock.advance(seconds=10)
         await plan_now(store, clock)
 
@@ -342,9 +347,9 @@ async def test_the_next_fire_stays_while_its_slot_waits_for_its_window(
     clock.advance(seconds=7_180)
     while clock.now() < due:
         await plan_now(store, clock)
-        (shown_now,) = await show_schedules(Context(store, DEFAULT), [await again(store, made)])
-        assert (shown_now["next_fire_at"], shown_now["next_due_at"]) == (iso(first), iso(due))
-        assert (shown_now["fired"], shown_now["last_fire_at"]) == (0, None)
+        (shown_now,) = await show_stored(Context(store, DEFAULT), [await again(store, made)])
+        assert (shown_now.next_fire_at, shown_now.next_due_at) == ((first), (due))
+        assert (shown_now.fired, shown_now.last_fire_at) == (0, None)
         assert (await upcoming(Context(store, DEFAULT), made.id, limit=1)).fires[0].fire_at == first
         clock.advance(seconds=300)
 
@@ -359,8 +364,8 @@ async def test_the_system_sees_the_next_fires_of_all_tenants(
     await plan_now(store, clock)
     fires = (await upcoming(Context(store, SYSTEM), limit=2)).fires
     assert [(fire.tenant, fire.schedule_id) for fire in fires] == [
-        ("acme", theirs.id),
-        ("default", own.id),
+        ("acme", public_id(Prefix.SCHEDULE, theirs.id)),
+        ("default", public_id(Prefix.SCHEDULE, own.id)),
     ]
     assert [fire.tenant for fire in (await upcoming(Context(store, DEFAULT), limit=2)).fires] == [
         "default",

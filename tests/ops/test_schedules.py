@@ -14,12 +14,13 @@ from tests.kit.contexts import acting
 from tests.stores.clock import VirtualClock
 from tickwork.core.model import DEFAULT, SYSTEM, Tenant
 from tickwork.core.schedule.model import ScheduleSelection, ScheduleStatus
-from tickwork.core.when import Limits, iso
+from tickwork.core.when import Limits
 from tickwork.errors import Conflict, InvalidInput, NotFound, TooMany
 from tickwork.ops.context import Context
 from tickwork.ops.schedules import calendars, change, create
 from tickwork.ops.schedules.lookup import get_schedule
-from tickwork.ops.schedules.views import next_fire_in_row, show_firing, show_schedule
+from tickwork.ops.schedules.public import show_schedule
+from tickwork.ops.schedules.views import next_fire_in_row
 from tickwork.ops.schedules.why import why
 from tickwork.store.contract import Store
 
@@ -42,9 +43,9 @@ async def test_a_schedule_is_found_by_id_and_by_name(store: Store) -> None:
     assert await get_schedule(Context(store, DEFAULT), str(made.id)) == made
     assert await get_schedule(Context(store, DEFAULT), "report") == made
     shown = show_schedule(made, await store.now())
-    assert shown["payload"] == {"team": "ops"}
-    assert (shown["status"], shown["kind"], shown["target"]["queue"]) == ("active", "cron", WORK)
-    assert shown["next_fire_at"] == iso(made.next_slot)
+    assert shown.payload == {"team": "ops"}
+    assert (shown.status, shown.kind, shown.target["queue"]) == ("active", "cron", WORK)
+    assert shown.next_fire_at == made.next_slot
 
 
 async def test_the_same_key_and_fields_are_one_schedule_and_other_fields_a_conflict(
@@ -180,11 +181,11 @@ async def test_an_update_is_a_merge_patch(store: Store) -> None:
     patch = {"name": "b", "missed": {"cap": 5}, "priority": None, "daily_time": daily}
     changed = await change.update(acting(store, DEFAULT, limits=LIMITS), made.id, patch)
     shown = show_schedule(changed, await store.now())
-    assert shown["name"] == "b"
-    assert (shown["missed"]["policy"], shown["missed"]["cap"]) == ("skip", 5)
-    assert shown["daily_time"] == {"hour": 1, "minute": 2}
-    assert "cron_expr" not in shown
-    assert "priority" not in shown
+    assert shown.name == "b"
+    assert (shown.missed["policy"], shown.missed["cap"]) == ("skip", 5)
+    assert shown.daily_time == {"hour": 1, "minute": 2}
+    assert shown.cron_expr is None
+    assert shown.priority == 4
     assert changed.version > made.version
 
 
@@ -303,7 +304,7 @@ async def test_a_changed_calendar_moves_the_schedules_that_use_it(store: Store) 
     assert fires is not None
     assert fires.date() == tomorrow + timedelta(days=2)
     assert [schedule.after for schedule in moved] == [fires]
-    assert show_schedule(changed, now)["next_fire_at"] == iso(fires)
+    assert show_schedule(changed, now).next_fire_at == fires
     with pytest.raises(Conflict):
         await store.calendars.delete(DEFAULT, "closed")
 
@@ -326,7 +327,7 @@ async def test_why_answers_from_the_record_and_from_the_rule(
     await plan_now(store, clock)
     skipped = await why(Context(store, DEFAULT), "report", made.next_slot)
     assert (skipped.code, skipped.fired) == ("skipped_missed", False)
-    assert show_firing(skipped.firings[0])["reason"] == "skipped_missed"
+    assert skipped.firings[0].reason == "skipped_missed"
     await change.delete(Context(store, DEFAULT), "report")
     gone = await why(Context(store, DEFAULT), made.id, made.next_slot + timedelta(days=1))
     assert gone.code == "deleted"

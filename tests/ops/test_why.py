@@ -12,6 +12,7 @@ from tests.conformance.acts import WORK, make_queue, pull
 from tests.conformance.schedule_acts import end, end_next, plan_now
 from tests.kit.contexts import acting
 from tests.stores.clock import VirtualClock
+from tickwork.core.answers.schedule import Why
 from tickwork.core.message.dead_letter import Pace, Selection
 from tickwork.core.message.outcome import Permanent
 from tickwork.core.model import DEFAULT
@@ -20,7 +21,7 @@ from tickwork.core.when import Limits, iso
 from tickwork.errors import InvalidInput, NotFound
 from tickwork.ops.context import Context
 from tickwork.ops.schedules import change, create
-from tickwork.ops.schedules.why import Why, why
+from tickwork.ops.schedules.why import why
 from tickwork.store.contract import Store
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
@@ -47,7 +48,6 @@ async def ask(store: Store, schedule: Schedule, at: datetime | None = None) -> W
     """Returns the answer after checking that it is one sentence and matches its facts."""
     found = await why(Context(store, DEFAULT), schedule.id, at)
     assert re.fullmatch(r"[A-Z].*[^.:; ]\.", found.answer), found.answer
-    assert found.show()["answer"] == found.answer
     return found
 
 
@@ -276,9 +276,6 @@ async def test_the_latest_triggered_run_is_explained(store: Store, clock: Virtua
     assert (run.at, run.fired, run.code) == (first, None, "waiting")
     waits = "It has waited in its queue for 5 s (no node with the role worker is alive)."
     assert run.answer == waits
-    assert found.show()["triggered"] == {
-        "at": iso(first), "fired": None, "code": "waiting", "answer": waits,
-    }  # fmt: skip
     await end_next(store)
     run = (await ask(store, made)).triggered
     assert run is not None

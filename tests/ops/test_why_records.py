@@ -23,6 +23,7 @@ from tests.conformance.schedule_acts import end_next, lead, look, plan_now, writ
 from tests.kit.contexts import acting
 from tests.stores.clock import VirtualClock
 from tickwork.core.answers.ids import Prefix, public_id
+from tickwork.core.answers.schedule import Why
 from tickwork.core.delivery.target import DELIVERIES_QUEUE, DELIVERIES_SETTINGS
 from tickwork.core.message.outcome import Failed, Permanent
 from tickwork.core.model import DEFAULT, SYSTEM
@@ -32,7 +33,7 @@ from tickwork.core.schedule.plan import park
 from tickwork.core.when import Limits, iso
 from tickwork.ops.context import Context
 from tickwork.ops.schedules import change, create
-from tickwork.ops.schedules.why import Why, why
+from tickwork.ops.schedules.why import why
 from tickwork.ops.why import why_message, why_waits
 from tickwork.store.contract import Store
 

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from tickwork import Conflict, InvalidInput, Tickwork
+from tickwork import Conflict, FiringRecord, InvalidInput, Tickwork
 from tickwork.core.delivery.request import EmailRequest, WebhookRequest
 from tickwork.core.model import DEFAULT, SYSTEM
-from tickwork.core.schedule.firing import FiringRecord
 from tickwork.testing import harness
 from tickwork.testing.harness import Harness
 
@@ -266,7 +265,7 @@ async def test_the_token_is_stored_as_a_hash(app: Tickwork, database: str | None
     async with harness(app, database=database, start=START) as h:
         token = await started(app, h)
         (message,) = await h.store.schedules.messages(
-            DEFAULT, (await app.schedules.get("morning")).id, 10
+            DEFAULT, (await app.schedules.get("morning")).id.uuid, 10
         )
         rows = await h.store.progress.get(DEFAULT, message.work_key)
     assert len(rows) == 1

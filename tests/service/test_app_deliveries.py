@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from tests.kit.contexts import acting
-from tickwork.core.answers.ids import Prefix, public_id, without_prefix
+from tickwork.core.answers.ids import without_prefix
 from tickwork.core.delivery.outcome import Delivery, ErrorKind, answered, failed
 from tickwork.core.delivery.pace import Limit
 from tickwork.core.delivery.request import EmailRequest, WebhookRequest
@@ -62,7 +62,7 @@ async def test_a_slot_becomes_a_signed_request_with_the_payload_as_its_body(
         "Idempotency-Key": f"{without_prefix(made.id)}:2026-03-02T09:00:00Z",
         "Tickwork-Attempt": "1",
         "Tickwork-Fence": "1",
-        "Tickwork-Schedule": public_id(Prefix.SCHEDULE, made.id),
+        "Tickwork-Schedule": made.id,
         "Tickwork-Slot": "2026-03-02T09:00:00Z",
     }
     assert (record.status, record.result_code, record.slot) == ("succeeded", 200, NINE)

@@ -12,7 +12,7 @@ from standardwebhooks.webhooks import Webhook
 
 from tests.conformance.acts import pull
 from tickwork import Conflict, InvalidInput, StoreUnavailable, Tickwork
-from tickwork.core.answers.ids import Prefix, public_id, without_prefix
+from tickwork.core.answers.ids import without_prefix
 from tickwork.core.delivery.endpoint import DeliveryStatus
 from tickwork.core.model import SYSTEM
 from tickwork.ops.audit import list_audit
@@ -315,7 +315,7 @@ async def test_a_slot_that_is_sent_at_most_once_is_never_sent_to_its_endpoint_ag
     h.deliveries.answer = lambda _: 200
     await app.endpoints.enable("shop")
     (dead,) = await app.deliveries.list(endpoint="shop", undelivered=True)
-    shown = public_id(Prefix.DELIVERY, dead.id)
+    shown = dead.id
     then = "Nothing: it is sent at most once; trigger its schedule to send a new one."
     assert (await app.why(shown)).next == then
     await app.dead_letters.replay(DELIVERIES)

@@ -17,7 +17,7 @@ from tests.channel.receiver import allow_local_deliveries, receiver
 from tests.kit.waiting import eventually
 from tests.stores.home import Home
 from tickwork import Tickwork
-from tickwork.core.answers.ids import Prefix, parse_public_id, public_id
+from tickwork.core.answers.ids import parse_public_id
 from tickwork.core.delivery.outcome import Delivery, answered
 from tickwork.core.delivery.push import WAITING_SECONDS, push_outcome
 from tickwork.core.message.backoff import Fixed
@@ -242,7 +242,7 @@ async def test_a_schedule_whose_queue_pushes_reaches_the_endpoint(
     )
     await h.advance(hours=1)
     (request,) = h.deliveries.webhooks
-    assert request.headers["Tickwork-Schedule"] == public_id(Prefix.SCHEDULE, made.id)
+    assert request.headers["Tickwork-Schedule"] == made.id
     assert request.headers["Tickwork-Slot"] == "2026-03-02T09:00:00Z"
     assert bodies(h)[0]["body"] == {"n": 1}
     (firing, *_) = await app.schedules.firings("nightly")

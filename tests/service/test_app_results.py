@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from tickwork import Firing, InvalidInput, Message, Permanent, Step, Tickwork
-from tickwork.core.answers.ids import Prefix, public_id
 from tickwork.core.model import SYSTEM, QueueSettings
 from tickwork.testing import harness
 
@@ -41,7 +40,7 @@ async def test_a_success_is_told_once_with_its_answer(app: Tickwork, database: s
         assert await h.sent("bad") == []
     assert (made.on_success, made.on_failure) == ({"queue": "good"}, {"queue": "bad"})
     assert told.body == {
-        "schedule_id": public_id(Prefix.SCHEDULE, made.id),
+        "schedule_id": made.id,
         "slot": NINE,
         "run": 0,
         "status": "succeeded",
@@ -53,7 +52,7 @@ async def test_a_success_is_told_once_with_its_answer(app: Tickwork, database: s
     }
     assert (told.message.type, told.message.source) == (
         "schedule.succeeded",
-        public_id(Prefix.SCHEDULE, made.id),
+        made.id,
     )
 
 
@@ -245,7 +244,7 @@ async def test_an_endpoint_gets_the_result_whatever_its_types(
     body = json.loads(told.body)
     assert (hook.url, told.url) == (HOOK, "https://billing.example.com")
     assert (body["type"], body["data"]["status"]) == ("schedule.succeeded", "succeeded")
-    assert body["data"]["schedule_id"] == public_id(Prefix.SCHEDULE, made.id)
+    assert body["data"]["schedule_id"] == made.id
     assert (delivery.status, delivery.type) == ("delivered", "schedule.succeeded")
 
 

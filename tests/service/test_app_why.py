@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from datetime import datetime, timedelta
 from typing import Any
-from uuid import UUID
 
 import pytest
 
 from tickwork import Entity, Message, NotFound, Permanent, Step, Tickwork
 from tickwork.channel.secrets import SecretBox, new_key
-from tickwork.core.answers.ids import Prefix, public_id
+from tickwork.core.answers.ids import Id
 from tickwork.core.answers.wait import Wait
 from tickwork.core.model import DEFAULT, SYSTEM
 from tickwork.errors import FieldError, InvalidInput
@@ -269,7 +268,7 @@ async def test_a_delivery_says_what_became_of_it_or_what_it_waits_for(
                 for delivery in await app.deliveries.list()
                 if delivery.event_id == event
             ]
-            return public_id(Prefix.DELIVERY, found)
+            return found
 
         arrived = await publish()
         ready = await ask(app, arrived)
@@ -312,7 +311,7 @@ async def test_a_delivery_says_what_became_of_it_or_what_it_waits_for(
         )
         assert found.next == tried
         assert (await ask(app, failed)).details[-1] == "the last error: the receiver answered 503"
-        assert await ask(app, public_id(Prefix.MESSAGE, await message_of(app, waiting))) == found
+        assert await ask(app, await message_of(app, waiting)) == found
         endpoint = str(made.id)
         shown = await ask(app, endpoint)
         assert (shown.kind, shown.id, shown.code) == ("endpoint", endpoint, "breaker_open")
@@ -376,7 +375,7 @@ async def test_a_delivery_that_arrived_says_that_a_later_resend_failed(
         h.deliveries.answer = lambda _: 500
         await app.deliveries.resend(delivery.id)
         await h.advance(minutes=1)
-        found = await ask(app, public_id(Prefix.DELIVERY, delivery.id))
+        found = await ask(app, delivery.id)
         assert (found.code, found.since) == ("delivered", delivery.published_at)
         assert found.answer.endswith("(2 attempts).")
         assert found.details == ("a later resend failed: the receiver answered 500",)
@@ -413,7 +412,7 @@ async def test_a_slot_and_a_push_say_that_their_endpoint_is_disabled(database: s
         await app.schedules.create(once_at=h.now, target={"type": "webhook", "endpoint": "shop"})
         await h.drain()
         (delivery,) = await app.deliveries.list()
-        found = await ask(app, public_id(Prefix.DELIVERY, delivery.id))
+        found = await ask(app, delivery.id)
         assert (found.kind, found.code) == ("delivery", "endpoint_disabled")
         assert found.answer.startswith("The delivery of schedule.fired to endpoint shop waits: ")
 
@@ -437,7 +436,7 @@ async def test_a_push_says_that_its_endpoint_does_not_exist(database: str | None
         assert (await ask(app, sent)).code == "ready"
 
 
-async def message_of(app: Tickwork, delivery: str) -> UUID:
+async def message_of(app: Tickwork, delivery: str) -> Id:
     found = await app.deliveries.get(delivery)
     return found.message_id
 
@@ -455,14 +454,14 @@ async def test_secrets_that_cannot_be_read_are_named_with_what_to_do(
         await app.endpoints.create("shop", url="https://shop.example.com/", types=["*"])
         await app.events.publish("order.paid", 1)
         (delivery,) = await app.deliveries.list()
-        named = public_id(Prefix.DELIVERY, delivery.id)
+        named = delivery.id
         await app.webhooks.secret()
         messages = list[str]()
         for name, headers in (("plain", {}), ("sealed", {"Authorization": "Bearer k3y"})):
             target: Any = {**hook, "headers": headers}
             made = await app.schedules.create(name=name, daily_time="09:00", target=target)
             await app.schedules.trigger(name)
-            (message,) = await h.store.schedules.messages(app._engine.scope, made.id, 1)
+            (message,) = await h.store.schedules.messages(app._engine.scope, made.id.uuid, 1)
             messages.append(str(message.id))
         assert [(await ask(app, subject)).code for subject in ("shop", named, *messages)] == [
             "active", "ready", "ready", "ready",
@@ -504,7 +503,7 @@ async def test_before_there_is_a_secret_no_key_is_missed(
         hook: Any = {"type": "webhook", "url": "https://shop.example.com/"}
         made = await app.schedules.create(name="plain", daily_time="09:00", target=hook)
         await app.schedules.trigger("plain")
-        (message,) = await h.store.schedules.messages(app._engine.scope, made.id, 1)
+        (message,) = await h.store.schedules.messages(app._engine.scope, made.id.uuid, 1)
         assert not any(
             "unknown here" in detail for detail in (await ask(app, str(message.id))).details
         )

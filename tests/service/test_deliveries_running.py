@@ -27,8 +27,8 @@ from tests.channel.receiver import (
 )
 from tests.kit.waiting import eventually
 from tests.stores.home import Home
+from tickwork import FiringRecord
 from tickwork.core.delivery.pace import EMAIL_CONCURRENCY
-from tickwork.core.schedule.firing import FiringRecord
 from tickwork.facade.app import Tickwork
 
 PAST = "2026-01-01T00:00:00Z"

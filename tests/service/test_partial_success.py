@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from tests.service.claims_made import ClaimsMade
-from tickwork.core.answers.ids import Prefix, public_id, without_prefix
+from tickwork.core.answers.ids import without_prefix
 from tickwork.core.delivery.outcome import Delivery, answered
 from tickwork.core.delivery.request import EmailRequest, WebhookRequest
 from tickwork.core.message.backoff import Fixed, Listed
@@ -272,7 +272,7 @@ async def test_a_failed_channel_has_the_attempts_of_its_schedule(
         (letter,) = letters
         assert (letter.reason, letter.source) == (
             "max_retries",
-            public_id(Prefix.SCHEDULE, made.id),
+            made.id,
         )
         assert letter.idempotency_key == f"{without_prefix(made.id)}:2026-03-02T09:00:00Z"
         assert {request.headers["webhook-id"] for request in again} == {

@@ -20,7 +20,8 @@ from tickwork.core.schedule.model import Schedule, ScheduleStatus
 from tickwork.facade.app import Tickwork
 from tickwork.ops.context import Context
 from tickwork.ops.schedules.calendars import put_calendar
-from tickwork.ops.schedules.views import next_fire_in_row, show_schedule
+from tickwork.ops.schedules.public import show_schedule
+from tickwork.ops.schedules.views import next_fire_in_row
 from tickwork.service.scheduler import calendars
 
 START = datetime(2026, 1, 5, 9, tzinfo=UTC)
@@ -66,7 +67,7 @@ async def test_a_day_off_before_the_first_slot_is_on_record(
         many = (await life.schedules.create_many([_body(off)]))[0]
         assert await life.schedules.create_bulk([_body(off)]) == 1
         bulk = (await life.schedules.list())[-1]
-        assert show_schedule(made, life.h.now)["next_fire_at"] == when.iso(NOON + 2 * DAY)
+        assert show_schedule(made, life.h.now).next_fire_at == NOON + 2 * DAY
         await life.until(NOON)
         assert [await told(life, schedule) for schedule in (made, many, bulk)] == [
             {"excluded": noons(0)}

@@ -7,9 +7,9 @@ from typing import Annotated
 from litestar import Response
 from litestar.params import FromPath, QueryParameter
 
-from tickwork.api.schedule_schemas import ScheduleAnswer
 from tickwork.api.versions import version_etag, with_etag
 from tickwork.core.access import Caller, Permission, acting_for, check_access
+from tickwork.core.answers.schedule import ScheduleAnswer
 from tickwork.core.model import SYSTEM, Scope
 from tickwork.core.schedule.model import Schedule
 from tickwork.errors import NotFound
@@ -33,7 +33,7 @@ def visible_owner(asked: str | None, caller: Caller) -> str | None:
 
 async def shown_schedule(context: Context, found: Schedule) -> Response[ScheduleAnswer]:
     (shown,) = await show_stored(context, [found])
-    return with_etag(ScheduleAnswer.of(shown), version_etag(found.version))
+    return with_etag(shown, version_etag(found.version))
 
 
 NamedTenant = Annotated[

@@ -13,8 +13,8 @@ from tickwork.cli.schedules import LISTED, ScheduleName, schedules
 from tickwork.cli.values import choice, instant
 
 if TYPE_CHECKING:
-    from tickwork.client.answers import FiringAnswer, ScheduleAnswer, UpcomingAnswer
     from tickwork.client.client import Client
+    from tickwork.core.answers.schedule import FiringAnswer, ScheduleAnswer, UpcomingFire
 
 firings = Group("Firings that their receivers complete.")
 top = Group("What will fire.")
@@ -110,7 +110,7 @@ async def complete(
     return Report(done, f"attempt {done.attempt} of firing {done.id}: {done.status}")
 
 
-def _in_its_zone(fire: UpcomingAnswer) -> object:
+def _in_its_zone(fire: UpcomingFire) -> object:
     return in_zone(fire.fire_at, fire.timezone)
 
 
@@ -121,7 +121,7 @@ async def list_upcoming(
     """Show the next fires of a schedule."""
     from tickwork.core.when import iso
 
-    def utc(fire: UpcomingAnswer) -> str:
+    def utc(fire: UpcomingFire) -> str:
         return iso(fire.fire_at)
 
     known = await client.schedules.get(schedule)
@@ -143,7 +143,7 @@ async def list_all_upcoming(
     tonight: Tonight = False,
     until: UpTo | None = None,
     owner: OfOwner | None = None,
-) -> Sequence[UpcomingAnswer]:
+) -> Sequence[UpcomingFire]:
     """Show the next fires of all schedules, soonest first, in each schedule's time zone."""
     if tonight and until is not None:
         fail("give --tonight or --until, not both", code=EXIT_BAD_USAGE)

@@ -20,7 +20,6 @@ from tickwork.core.answers.ids import Id, plain_id, with_prefixes
 from tickwork.core.message.batch import Batch, BatchItem
 from tickwork.core.message.subscription import Subscription
 from tickwork.core.queue.stats import QueueStats
-from tickwork.core.schedule.firing import FiringRecord
 from tickwork.core.schedule.model import Calendar
 from tickwork.facade.app import Tickwork, engine_of
 from tickwork.facade.queue import Queue
@@ -31,10 +30,6 @@ from tickwork.ops.queues import (
     queue_names,
     queue_view,
 )
-from tickwork.ops.schedules.complete import CompletedFiring
-from tickwork.ops.schedules.next_fires import UpcomingFire
-from tickwork.ops.schedules.public import Schedule
-from tickwork.ops.schedules.why import Why
 
 if TYPE_CHECKING:
     from tickwork.client.client import Client
@@ -96,11 +91,6 @@ class LocalVerbs:
 _ANSWERS: dict[type[Any], type[Any]] = {
     Batch: answers.BatchAnswer,
     BatchItem: answers.ItemAnswer,
-    Schedule: answers.ScheduleAnswer,
-    FiringRecord: answers.FiringAnswer,
-    CompletedFiring: answers.CompletedAnswer,
-    UpcomingFire: answers.UpcomingAnswer,
-    Why: answers.WhyAnswer,
     Calendar: answers.CalendarAnswer,
     Subscription: answers.SubscriptionBody,
     CreatedKey: run_answers.CreatedKey,
@@ -116,20 +106,13 @@ def answer_of(value: Any, queues: Mapping[UUID, str] | None = None) -> Any:
     if kind is None:
         return value
     value = with_prefixes(value)
-    given = {"queue": _queue_name(value, queues or {}), **_special(value, queues or {})}
+    given = {"queue": _queue_name(value, queues or {})}
     fields = {
         name: _shown(given[name] if name in given else _field(value, name))
         for name in kind.__struct_fields__
         if name in given or _has(value, name)
     }
     return msgspec.convert(msgspec.to_builtins(fields, enc_hook=plain_id), kind)
-
-
-def _special(value: Any, queues: Mapping[UUID, str]) -> dict[str, Any]:
-    """Fields that are named or written otherwise in the answer."""
-    if isinstance(value, Why):
-        return {"firings": answer_of(value.firings, queues)}
-    return {}
 
 
 def _queue_name(value: Any, queues: Mapping[UUID, str]) -> str | None:

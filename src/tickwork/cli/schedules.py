@@ -15,8 +15,8 @@ from tickwork.cli.timing_options import TimingOptions
 from tickwork.cli.values import choice, given, json_object, json_value
 
 if TYPE_CHECKING:
-    from tickwork.client.answers import ScheduleAnswer
     from tickwork.client.client import Client
+    from tickwork.core.answers.schedule import ScheduleAnswer
 
 schedules = Group("Schedules: list, create, update, pause, resume, trigger, backfill, firings.")
 
@@ -101,7 +101,7 @@ def _lines(schedule: ScheduleAnswer) -> Iterator[str]:
 
     import msgspec
 
-    shown = msgspec.to_builtins(schedule)
+    shown = msgspec.to_builtins(schedule, enc_hook=str)
     width = max(map(len, shown))
     for name, value in shown.items():
         if value is not None:

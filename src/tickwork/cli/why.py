@@ -13,8 +13,8 @@ from tickwork.cli.session import local_context
 from tickwork.cli.values import instant
 
 if TYPE_CHECKING:
-    from tickwork.client.answers import WhyAnswer
     from tickwork.client.client import Client
+    from tickwork.core.answers.schedule import Why
     from tickwork.core.answers.wait import Wait
     from tickwork.core.trace import Trace, TraceNode
 
@@ -44,23 +44,21 @@ Correlation = Annotated[
 @top.client_command("why")
 async def explain(client: Client, reference: Reference, at: At | None = None) -> Report:
     """Explain why a schedule fired, or did not, or what a message, delivery or run waits for."""
-    from tickwork.client.answers import WhyAnswer
+    from tickwork.core.answers.schedule import Why
 
     found = await _why(client, reference, at)
-    lines = _slot_lines(found) if isinstance(found, WhyAnswer) else wait_lines(found)
+    lines = _slot_lines(found) if isinstance(found, Why) else wait_lines(found)
     return Report(found, *lines)
 
 
-async def _why(client: Client, reference: str, at: datetime | None) -> WhyAnswer | Wait:
+async def _why(client: Client, reference: str, at: datetime | None) -> Why | Wait:
     from tickwork.errors import NotFound
 
     context = local_context()
     if context is not None:  # A database also knows the last digits of an id.
-        from tickwork.cli.local import answer_of
         from tickwork.ops.why import why_anything
 
-        answer: WhyAnswer | Wait = answer_of(await why_anything(context, reference, at))
-        return answer
+        return await why_anything(context, reference, at)
     try:
         return await client.schedules.why(reference, at)
     except NotFound:
@@ -69,7 +67,7 @@ async def _why(client: Client, reference: str, at: datetime | None) -> WhyAnswer
     return await client.why(reference)
 
 
-def _slot_lines(found: WhyAnswer) -> Iterator[str]:
+def _slot_lines(found: Why) -> Iterator[str]:
     from tickwork.core.when import iso
 
     yield f"{iso(found.at.replace(microsecond=0))}: {found.answer}"

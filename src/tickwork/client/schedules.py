@@ -7,17 +7,7 @@ from datetime import date, datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Unpack
 
-from tickwork.client.answers import (
-    Backfilled,
-    CalendarAnswer,
-    CompletedAnswer,
-    Fires,
-    FiringAnswer,
-    Items,
-    ScheduleAnswer,
-    UpcomingAnswer,
-    WhyAnswer,
-)
+from tickwork.client.answers import CalendarAnswer, Items
 from tickwork.client.call import (
     Call,
     M,
@@ -34,6 +24,15 @@ from tickwork.client.call import (
     verb,
 )
 from tickwork.core.answers.ids import Prefix, public_id
+from tickwork.core.answers.schedule import (
+    Backfilled,
+    CompletedFiring,
+    Fires,
+    FiringAnswer,
+    ScheduleAnswer,
+    UpcomingFire,
+    Why,
+)
 from tickwork.core.delivery.callback import TOKEN_HEADER, read_token
 from tickwork.core.options import RuleFields, ScheduleFields, SchedulePatch
 from tickwork.core.schedule.firing import FiringStatus
@@ -200,7 +199,7 @@ class Schedules(Noun[M]):
         until: datetime | str | None = None,
         owner: str | None = None,
         limit: int = 10,
-    ) -> Call[tuple[UpcomingAnswer, ...]]:
+    ) -> Call[tuple[UpcomingFire, ...]]:
         """The next fires of one schedule or of all, soonest first; of all: from `since` (default:
         now) to `until`, of one `owner`."""
         fires = part(Fires, lambda found: found.fires)
@@ -230,9 +229,9 @@ class Schedules(Noun[M]):
         return Pages(_path(reference, "firings"), FiringAnswer, limit, {"status": status})
 
     @verb
-    def why(self, reference: str, at: datetime | str | None = None) -> Call[WhyAnswer]:
+    def why(self, reference: str, at: datetime | str | None = None) -> Call[Why]:
         """Explains why it fired, or did not, at an instant; by default at its latest slot."""
-        return Call("GET", _path(reference, "why"), answer(WhyAnswer), query={"at": at})
+        return Call("GET", _path(reference, "why"), answer(Why), query={"at": at})
 
 
 class Firings(Noun[M]):
@@ -241,7 +240,7 @@ class Firings(Noun[M]):
     @verb
     def complete(
         self, token: str, *, failed: bool = False, error: str | None = None
-    ) -> Call[CompletedAnswer]:
+    ) -> Call[CompletedFiring]:
         """Completes a firing that its receiver accepted with 202 (`completion: "callback"`). The
         token is that of the header `Tickwork-Complete-Token`; no API key is needed.
 
@@ -251,7 +250,7 @@ class Firings(Noun[M]):
         return Call(
             "POST",
             at("v1", "firings", firing, "complete"),
-            answer(CompletedAnswer),
+            answer(CompletedFiring),
             body=given(status="failed" if failed else "succeeded", error=error),
             headers={TOKEN_HEADER: token},
         )

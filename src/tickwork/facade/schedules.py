@@ -15,40 +15,51 @@ from tickwork.app.declarations import ScheduleDeclaration
 from tickwork.app.payloads import Payload
 from tickwork.core import when
 from tickwork.core.answers.ids import GivenId
+from tickwork.core.answers.schedule import (
+    CompletedFiring,
+    FiringAnswer,
+    ScheduleAnswer,
+    UpcomingFire,
+    Why,
+)
 from tickwork.core.fields import Choice, Reader, read_id, read_instant, shown
 from tickwork.core.options import RuleFields, ScheduleFields, SchedulePatch
 from tickwork.core.schedule.entity_target import entity_named
-from tickwork.core.schedule.firing import FiringRecord, FiringStatus
+from tickwork.core.schedule.firing import FiringStatus
 from tickwork.core.schedule.forecast import FORECAST_HOURS, Forecast
-from tickwork.core.schedule.model import Calendar, ScheduleOrder, ScheduleSelection, ScheduleStatus
-from tickwork.core.schedule.model import Schedule as StoredSchedule
+from tickwork.core.schedule.model import (
+    Calendar,
+    Schedule,
+    ScheduleOrder,
+    ScheduleSelection,
+    ScheduleStatus,
+)
 from tickwork.engine.app_engine import AppEngine
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.facade.shown_ids import shows_ids
 from tickwork.ops.context import Context
 from tickwork.ops.forecast import forecast
 from tickwork.ops.schedules import calendars, change, create, lookup, views
-from tickwork.ops.schedules.complete import CompletedFiring, complete_firing
+from tickwork.ops.schedules.complete import complete_firing
 from tickwork.ops.schedules.declare import checked_declaration, stored_name
-from tickwork.ops.schedules.next_fires import UPCOMING_LIMIT, UpcomingFire
+from tickwork.ops.schedules.next_fires import UPCOMING_LIMIT
 from tickwork.ops.schedules.next_fires import upcoming as upcoming_fires
 from tickwork.ops.schedules.preview import preview
-from tickwork.ops.schedules.public import Schedule, show_stored
+from tickwork.ops.schedules.public import show_stored
 from tickwork.ops.schedules.views import Position
-from tickwork.ops.schedules.why import Why, why
+from tickwork.ops.schedules.why import why
 
 Reference = GivenId
 OptionalReference = TypeVar("OptionalReference", GivenId, GivenId | None)
 
 
-@shows_ids
 class Schedules:
     """The schedules of an app, by id or name."""
 
     def __init__(self, engine: AppEngine) -> None:
         self._engine = engine
 
-    async def create(self, **fields: Unpack[ScheduleFields]) -> Schedule:
+    async def create(self, **fields: Unpack[ScheduleFields]) -> ScheduleAnswer:
         """Creates a schedule: exactly one timing, a target, and policies.
 
         With an `idempotency_key` the same call returns the same schedule; another body under the
@@ -67,7 +78,7 @@ class Schedules:
         made = await create.create(context, fields)
         return await self._show(made)
 
-    async def create_many(self, bodies: Sequence[ScheduleFields]) -> tuple[Schedule, ...]:
+    async def create_many(self, bodies: Sequence[ScheduleFields]) -> tuple[ScheduleAnswer, ...]:
         """Creates up to 1,000 schedules, all or none."""
         engine = self._engine
         for number, fields in enumerate(bodies if _is_list(bodies) else ()):
@@ -90,7 +101,7 @@ class Schedules:
             context, self._checked(bodies) if _is_list(bodies) else bodies, on_progress=on_progress
         )
 
-    async def get(self, reference: Reference) -> Schedule:
+    async def get(self, reference: Reference) -> ScheduleAnswer:
         """One schedule. Raises `NotFound`."""
         context, own = await self._find(reference)
         return await self._show(await lookup.get_schedule(context, own))
@@ -106,7 +117,7 @@ class Schedules:
         order: ScheduleOrder | str = ScheduleOrder.CREATED,
         after: Reference | None = None,
         limit: int = 100,
-    ) -> tuple[Schedule, ...]:
+    ) -> tuple[ScheduleAnswer, ...]:
         """Schedules in order; without a status all but the deleted ones. The next page:
         `after=schedules[-1].id`.
 
@@ -126,7 +137,7 @@ class Schedules:
         found = await lookup.list_schedules(context, selection, limit=limit)
         return await show_stored(context, found)
 
-    async def update(self, reference: Reference, **patch: Unpack[SchedulePatch]) -> Schedule:
+    async def update(self, reference: Reference, **patch: Unpack[SchedulePatch]) -> ScheduleAnswer:
         """Changes a schedule. Fields you pass replace the old values, None removes a field, a new
         timing replaces the old one. Slots that are due or running run as planned."""
         self._check_method(patch)
@@ -134,22 +145,22 @@ class Schedules:
         changed = await change.update(context, own, patch)
         return await self._show(changed)
 
-    async def pause(self, reference: Reference) -> Schedule:
+    async def pause(self, reference: Reference) -> ScheduleAnswer:
         """Pauses it. Withdraws every slot that no worker has started."""
         context, own = await self._find(reference)
         return await self._show(await change.pause(context, own))
 
-    async def resume(self, reference: Reference) -> Schedule:
+    async def resume(self, reference: Reference) -> ScheduleAnswer:
         """Resumes it with the next slot."""
         context, own = await self._find(reference)
         return await self._show(await change.resume(context, own))
 
-    async def delete(self, reference: Reference) -> Schedule:
+    async def delete(self, reference: Reference) -> ScheduleAnswer:
         """Deletes it. Its history stays for its retention."""
         context, own = await self._find(reference)
         return await self._show(await change.delete(context, own))
 
-    async def trigger(self, reference: Reference) -> Schedule:
+    async def trigger(self, reference: Reference) -> ScheduleAnswer:
         """Fires it once, now."""
         context, own = await self._find(reference)
         return await self._show(await change.trigger(context, own))
@@ -227,7 +238,7 @@ class Schedules:
         limit: int = 100,
         status: FiringStatus | str | None = None,
         before: Position | None = None,
-    ) -> tuple[FiringRecord, ...]:
+    ) -> tuple[FiringAnswer, ...]:
         """The history, newest first; planned and running slots come before it. The next page:
         `before=(last.finished_at, last.id)`."""
         wanted = None if status is None else _chosen(FiringStatus, "status", status)
@@ -273,7 +284,7 @@ class Schedules:
             return context, name
         return context, reference
 
-    async def _show(self, stored: StoredSchedule) -> Schedule:
+    async def _show(self, stored: Schedule) -> ScheduleAnswer:
         context = await self._engine.context()
         (shown,) = await show_stored(context, [stored])
         return shown
@@ -300,7 +311,6 @@ def _chosen(kind: type[Choice], field: str, value: object) -> Choice:
     return chosen
 
 
-@shows_ids
 class Firings:
     """Firings that their receivers complete."""
 

@@ -18,6 +18,7 @@ import msgspec
 from msgspec import structs
 
 from tickwork.core.answers.ids import GivenId, Prefix, parse_public_id, public_id
+from tickwork.core.answers.schedule import Why
 from tickwork.core.answers.wait import Wait
 from tickwork.core.delivery.endpoint import (
     ENDPOINTS_QUEUE,
@@ -55,7 +56,7 @@ from tickwork.ops.outside import Box, GetBox
 from tickwork.ops.queue_estimate import estimate_wait
 from tickwork.ops.run_wait import RunFacts, nodes_with, run_wait
 from tickwork.ops.schedules.lookup import get_schedule
-from tickwork.ops.schedules.why import Why, deleted_hint
+from tickwork.ops.schedules.why import deleted_hint
 from tickwork.ops.schedules.why import why as why_schedule
 from tickwork.ops.schedules.why_answers import iso_second
 from tickwork.ops.wait_answers import dead_letter_wait, delivery_end, endpoint_wait, message_wait

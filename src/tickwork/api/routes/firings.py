@@ -21,9 +21,9 @@ from litestar.params import FromPath, HeaderParameter
 
 from tickwork.api.bodies import READS_BODY, read_object
 from tickwork.api.problems import described
-from tickwork.api.schedule_schemas import CompletedAnswer
 from tickwork.api.server_state import ServerState
-from tickwork.core.answers.ids import Prefix, read_path_id
+from tickwork.core.answers.ids import Id, Prefix, read_path_id
+from tickwork.core.answers.schedule import CompletedFiring
 from tickwork.core.delivery.callback import STATUSES, TOKEN_HEADER
 from tickwork.core.schedule.firing import FiringStatus
 from tickwork.errors import Unauthorized
@@ -31,15 +31,15 @@ from tickwork.ops.schedules.complete import complete_firing
 
 _BEARER = "bearer "
 _ANSWER = ResponseSpec(
-    CompletedAnswer,
+    CompletedFiring,
     description="The attempt has ended",
     generate_examples=False,
     examples=[
         Example(
             summary="Completed",
-            value=CompletedAnswer(
-                id="fir_019b76daa80070008000000000000001",
-                schedule_id="sch_019b76daa80070008000000000000002",
+            value=CompletedFiring(
+                id=Id("fir_019b76daa80070008000000000000001"),
+                schedule_id=Id("sch_019b76daa80070008000000000000002"),
                 slot=datetime.fromisoformat("2027-03-14T09:00:00+00:00"),
                 attempt=1,
                 status=FiringStatus.SUCCEEDED,
@@ -83,7 +83,7 @@ async def complete(
     complete_token: Annotated[
         str | None, HeaderParameter(name=TOKEN_HEADER, description=_HEADER, required=False)
     ] = None,
-) -> CompletedAnswer:
+) -> CompletedFiring:
     """Completes a firing that its receiver accepted with 202 (`completion: "callback"`).
 
     The token alone is enough: no API key is needed. The body is empty, or
@@ -97,8 +97,7 @@ async def complete(
     raw = await request.body()
     fields = read_object(raw) if raw.strip() else {}
     wanted = read_path_id(Prefix.FIRING, firing_id, "firing")
-    done = await complete_firing(server.store, token, fields, firing_id=wanted)
-    return CompletedAnswer.of(done)
+    return await complete_firing(server.store, token, fields, firing_id=wanted)
 
 
 def firing_routes() -> Router:

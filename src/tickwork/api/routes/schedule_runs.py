@@ -12,7 +12,7 @@ from litestar import Request, Response
 from litestar.di import NamedDependency
 from litestar.openapi.spec import Example
 from litestar.params import Body, FromQuery, QueryParameter
-from msgspec import Meta, Struct
+from msgspec import Struct
 
 from tickwork.api.once import IdempotencyKey, change_once
 from tickwork.api.operation import operation
@@ -25,10 +25,10 @@ from tickwork.api.schedule_access import (
     shown_schedule,
     visible_owner,
 )
-from tickwork.api.schedule_schemas import FiringAnswer, ScheduleAnswer, UpcomingAnswer, WhyAnswer
 from tickwork.core.access import Caller, Permission
+from tickwork.core.answers.schedule import Backfilled, Fires, FiringAnswer, ScheduleAnswer, Why
 from tickwork.core.fields import read_instant
-from tickwork.core.schedule.firing import FiringRecord, FiringStatus
+from tickwork.core.schedule.firing import FiringStatus
 from tickwork.core.schedule.model import Schedule
 from tickwork.core.when import PREVIEW_LIMIT_MAX
 from tickwork.ops.context import Context
@@ -58,25 +58,6 @@ class BackfillRequest(Struct, frozen=True, kw_only=True, rename={"start": "from"
     start: str
     to: str
     force: bool = False
-
-
-class Backfilled(Struct, frozen=True):
-    """The slots that run now."""
-
-    slots: tuple[datetime, ...]
-
-
-class Fires(Struct, frozen=True):
-    """The next fires, soonest first."""
-
-    fires: tuple[UpcomingAnswer, ...]
-    truncated: Annotated[
-        bool,
-        Meta(
-            description="Fires are missing: more than 1,000 schedules are overdue, or due before "
-            "`since`."
-        ),
-    ] = False
 
 
 @operation(
@@ -140,7 +121,7 @@ async def trigger_schedule(
 
     async def show(fired: Schedule | None) -> ScheduleAnswer:
         (shown,) = await show_stored(context, [fired or known])
-        return ScheduleAnswer.of(shown)
+        return shown
 
     return await change_once(
         fire, show, context=context, caller=caller, request=request, key=idempotency_key
@@ -216,7 +197,7 @@ async def list_firings(
     known = await lookup.get_schedule(context, schedule)
     after: _FiringPosition | None = read_cursor(cursor, _FiringPosition)
 
-    async def read(count: int, after: _FiringPosition | None) -> Sequence[FiringRecord]:
+    async def read(count: int, after: _FiringPosition | None) -> Sequence[FiringAnswer]:
         return await views.list_firings(
             context,
             known.id,
@@ -225,11 +206,11 @@ async def list_firings(
             before=None if after is None else (after.finished_at, after.id),
         )
 
-    return await read_page(read, limit, after, _position, FiringAnswer.of)
+    return await read_page(read, limit, after, _position)
 
 
-def _position(firing: FiringRecord) -> _FiringPosition:
-    return _FiringPosition(firing.finished_at, firing.id)
+def _position(firing: FiringAnswer) -> _FiringPosition:
+    return _FiringPosition(firing.finished_at, firing.id.uuid)
 
 
 @operation(
@@ -245,8 +226,7 @@ async def upcoming_of_schedule(
 ) -> Fires:
     """Returns the next fires of one schedule; none unless it is active."""
     known = await lookup.get_schedule(context, schedule)
-    fires = (await upcoming_fires(context, known.id, limit=limit)).fires
-    return Fires(tuple(UpcomingAnswer.of(fire) for fire in fires))
+    return await upcoming_fires(context, known.id, limit=limit)
 
 
 @operation(
@@ -268,14 +248,13 @@ async def upcoming(
     tenant: NamedTenant = None,
 ) -> Fires:
     """Returns the next fires of all schedules, or of one owner's, soonest first."""
-    found = await upcoming_fires(
+    return await upcoming_fires(
         context.within(await named_scope(context, caller, tenant)),
         limit=limit,
         since=read_instant("since", since),
         until=read_instant("until", until),
         owner=visible_owner(owner, caller),
     )
-    return Fires(tuple(UpcomingAnswer.of(fire) for fire in found.fires), found.truncated)
 
 
 @operation(
@@ -292,11 +271,10 @@ async def why_schedule(
     at: Annotated[
         str | None, QueryParameter(description="An instant; default: the latest slot.")
     ] = None,
-) -> WhyAnswer:
+) -> Why:
     """Answers with a code, a sentence, and the facts behind it."""
     known = await lookup.get_schedule(context, schedule)
-    answer = await why(context, known.id, read_instant("at", at))
-    return WhyAnswer.of(answer)
+    return await why(context, known.id, read_instant("at", at))
 
 
 RUN_ROUTES = (

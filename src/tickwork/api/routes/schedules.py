@@ -3,34 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
 from litestar import Request, Response
 from litestar.di import NamedDependency
 from litestar.openapi.spec import Example
 from litestar.params import Body, FromQuery, QueryParameter
-from msgspec import Struct, structs
+from msgspec import Meta, Struct, structs
 
 from tickwork.api.bodies import DocumentedMany
 from tickwork.api.once import IdempotencyKey, once
 from tickwork.api.operation import operation
 from tickwork.api.pages import PAGE_LIMIT, Cursor, Limit, Page, read_cursor, read_page
 from tickwork.api.schedule_access import ScheduleId, shown_schedule, visible_owner
-from tickwork.api.schedule_schemas import (
-    ScheduleAnswer,
-    SchedulePatch,
-    ScheduleRequest,
-)
+from tickwork.api.schemas import RuleRequest
 from tickwork.api.versions import IfMatch, read_version
 from tickwork.core.access import Caller, Permission
+from tickwork.core.answers.schedule import ScheduleAnswer
 from tickwork.core.fields import read_instant
 from tickwork.core.schedule.model import ScheduleOrder, ScheduleSelection, ScheduleStatus
 from tickwork.errors import FieldError, InvalidInput, NotFound
 from tickwork.ops import requests
 from tickwork.ops.context import Context
 from tickwork.ops.schedules import change, create, lookup
-from tickwork.ops.schedules.public import Schedule as PublicSchedule
 from tickwork.ops.schedules.public import show_stored
 
 _CREATE = [
@@ -53,6 +49,64 @@ _CREATE_BODY = """One schedule, or a list of up to 1,000, all or none. Exactly o
 cron_expr, interval_seconds, interval_minutes, daily_time, weekly_time, monthly_time, once_at, or
 rrule with start_at; and a target or target_url."""
 _PATCH = [Example(summary="Another time", value={"daily_time": {"hour": 10, "minute": 30}})]
+
+
+class RetryPolicy(Struct, frozen=True, kw_only=True):
+    """How often a firing is attempted, and after which delays."""
+
+    max_attempts: int | None = None
+    backoff: dict[str, Any] | None = None
+
+
+class ScheduleRequest(RuleRequest, frozen=True, kw_only=True):
+    """A schedule: exactly one timing, a target, and policies."""
+
+    target: Annotated[
+        dict[str, Any] | None,
+        Meta(
+            description='Such as {"type": "queue", "queue": "jobs"} or {"type": "webhook", '
+            '"endpoint": "billing"}.'
+        ),
+    ] = None
+    target_url: Annotated[str | None, Meta(description="Short for a target of type webhook.")] = (
+        None
+    )
+    payload: Annotated[Any, Meta(description="What each firing carries.")] = None
+    name: str | None = None
+    owner: Annotated[str | None, Meta(description="The user inside the tenant.")] = None
+    idempotency_key: Annotated[
+        str | None, Meta(description="Sent with every firing; unique in the tenant.")
+    ] = None
+    delivery: Annotated[
+        Literal["at_least_once", "at_most_once"] | None,
+        Meta(description="Whether a crash may repeat a delivery to a target outside."),
+    ] = None
+    overlap: Literal["allow", "skip", "buffer_one", "buffer_all"] | None = None
+    retry: RetryPolicy | None = None
+    on_dead: Literal["continue", "pause"] | None = None
+    on_success: Annotated[
+        dict[str, Any] | None,
+        Meta(
+            description=(
+                'Who gets the result: {"queue": "results"}, {"endpoint": "billing"} or '
+                '{"workflow": "report"}.'
+            )
+        ),
+    ] = None
+    on_failure: Annotated[
+        dict[str, Any] | None, Meta(description="The same, when no attempt is left.")
+    ] = None
+    priority: Annotated[int, Meta(ge=0, le=9)] | None = None
+    expires_after_seconds: int | None = None
+    metadata: dict[str, Any] | None = None
+
+
+class SchedulePatch(ScheduleRequest, frozen=True, kw_only=True):
+    """The fields of a schedule that change; null gives one its default again."""
+
+    timezone: str | None = None  # type: ignore[assignment]
+    roll: Literal["skip", "next_day", "previous_day"] | None = None  # type: ignore[assignment]
+    jitter_seconds: Annotated[int, Meta(ge=0)] | None = None  # type: ignore[assignment]
 
 
 class ManySchedules(Struct, frozen=True):
@@ -95,8 +149,7 @@ async def create_schedule(
             made = await create.create_many(context, bodies, ids=ids)
         else:
             made = (await create.create(context, bodies[0], ids=ids),)
-        shown = await show_stored(context, made, for_json=True)
-        answers = tuple(ScheduleAnswer.of(schedule) for schedule in shown)
+        answers = await show_stored(context, made, for_json=True)
         return ManySchedules(answers) if many else answers[0]
 
     return await once(make, context=context, caller=caller, request=request, key=idempotency_key)
@@ -138,13 +191,13 @@ async def list_schedules(
     if before is not None and order is not ScheduleOrder.NEXT_DUE:
         raise InvalidInput([FieldError("before", "needs order=next_due_at")])
 
-    async def read(count: int, after: UUID | None) -> Sequence[PublicSchedule]:
+    async def read(count: int, after: UUID | None) -> Sequence[ScheduleAnswer]:
         wanted = structs.replace(selection, after=after)
         found = await lookup.list_schedules(context, wanted, limit=count)
         return await show_stored(context, found, for_json=True)
 
     after: UUID | None = read_cursor(cursor, UUID)
-    return await read_page(read, limit, after, lambda shown: shown.id, ScheduleAnswer.of)
+    return await read_page(read, limit, after, lambda shown: shown.id.uuid)
 
 
 @operation(

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime
-from typing import ClassVar
 from uuid import UUID
 
-from msgspec import Struct, structs
+from msgspec import structs
 
-from tickwork.core.answers.ids import Prefix, optional_id, parse_public_id, public_id
+from tickwork.core.answers.ids import Id, Prefix, optional_id, parse_public_id, public_id
+from tickwork.core.answers.schedule import CompletedFiring
 from tickwork.core.delivery.callback import (
     ACCEPTED,
     CompletionToken,
@@ -51,19 +51,6 @@ _STATUSES = {
 
 _BY = "completion token"
 """Who completes a firing, in the audit log: whoever has its token."""
-
-
-class CompletedFiring(Struct, frozen=True, kw_only=True):
-    """A firing that its receiver completed. `status` is that of the attempt: `succeeded`, `failed`
-    if it is retried, or `dead`."""
-
-    ID_PREFIX: ClassVar = Prefix.FIRING
-
-    id: UUID
-    schedule_id: UUID | None
-    slot: datetime | None
-    attempt: int
-    status: FiringStatus
 
 
 async def complete_firing(
@@ -108,8 +95,8 @@ async def complete_firing(
             change.is_void = not is_done
         if is_done:
             return CompletedFiring(
-                id=message.id,
-                schedule_id=message.schedule_id,
+                id=Id.of(Prefix.FIRING, message.id),
+                schedule_id=Id.of_optional(Prefix.SCHEDULE, message.schedule_id),
                 slot=message.slot,
                 attempt=message.attempts + 1,
                 status=status,

@@ -9,14 +9,14 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from heapq import heappop, heappush, merge
 from itertools import islice
-from typing import NamedTuple
 from uuid import UUID
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from tickwork import clock
 from tickwork.core import when
-from tickwork.core.answers.ids import GivenId
+from tickwork.core.answers.ids import GivenId, Id, Prefix
+from tickwork.core.answers.schedule import Fires, UpcomingFire
 from tickwork.core.limits import LIST_LIMIT_MAX
 from tickwork.core.model import Scope
 from tickwork.core.schedule.firing import PlannedSlot
@@ -49,25 +49,6 @@ PLANNED_MAX = 10_000
 """Maximum number of slots to read that are messages and not due yet."""
 
 
-class UpcomingFire(Struct, frozen=True):
-    """A slot of a schedule that will fire; `due_at` is later than `fire_at` in a fire window."""
-
-    schedule_id: UUID
-    name: str | None
-    fire_at: datetime
-    due_at: datetime
-    timezone: str = "UTC"
-    tenant: str = "default"
-
-
-class UpcomingFires(NamedTuple):
-    """The next fires. `truncated`: more than `EARLIER_SCHEDULES_MAX` schedules are due before the
-    first of them, and the fires of the others among those are missing."""
-
-    fires: tuple[UpcomingFire, ...]
-    truncated: bool = False
-
-
 async def upcoming(
     context: Context,
     reference: GivenId | None = None,
@@ -76,7 +57,7 @@ async def upcoming(
     since: datetime | None = None,
     until: datetime | None = None,
     owner: str | None = None,
-) -> UpcomingFires:
+) -> Fires:
     """Returns the next fires of one schedule, or of all schedules of the scope, soonest first.
 
     `since` and `until` bound the time they are due, `owner` limits them to one user's schedules.
@@ -103,7 +84,7 @@ async def upcoming(
         if found[0].status is not ScheduleStatus.ACTIVE:
             planned = ()
         merged = merge(_planned(planned, since), await soonest(found), key=lambda fire: fire.due_at)
-        return UpcomingFires(_until(tuple(islice(merged, limit)), until))
+        return Fires(_until(tuple(islice(merged, limit)), until))
     selection = ScheduleSelection(order=ScheduleOrder.NEXT_DUE, before=until, owner=owner)
     # Those before `since` are few: slots are planned for the next seconds.
     planned = await context.store.firings.planned(context.scope, now, PLANNED_MAX, owner=owner)
@@ -117,7 +98,7 @@ async def upcoming(
         more = _until(await soonest(page), until)
         fires = tuple(islice(merge(fires, more, key=lambda fire: fire.due_at), limit))
         if len(page) < size or (len(fires) == limit and _is_due_by(page[-1], fires[-1])):
-            return UpcomingFires(fires, truncated)
+            return Fires(fires, truncated)
         selection = structs.replace(selection, after=page[-1].id)
         size = min(2 * size, LIST_LIMIT_MAX)  # Larger pages: fewer queries.
         earlier += len(page)
@@ -152,7 +133,12 @@ def _planned(slots: Sequence[PlannedSlot], since: datetime | None) -> tuple[Upco
     """Slots that are messages, as fires that are due from `since` on."""
     return tuple(
         UpcomingFire(
-            slot.schedule_id, slot.name, slot.slot, slot.due_at, slot.timezone, slot.tenant
+            schedule_id=Id.of(Prefix.SCHEDULE, slot.schedule_id),
+            name=slot.name,
+            fire_at=slot.slot,
+            due_at=slot.due_at,
+            timezone=slot.timezone,
+            tenant=slot.tenant,
         )
         for slot in slots
         if since is None or slot.due_at >= since
@@ -213,8 +199,16 @@ def _soonest(
     while heap and len(fires) < limit:
         due_at, index, position = heappop(heap)
         schedule = schedules[index]
-        zone, slot = rules[schedule.id].timezone, slots[index][position]
-        fires.append(UpcomingFire(schedule.id, schedule.name, slot, due_at, zone, schedule.tenant))
+        fires.append(
+            UpcomingFire(
+                schedule_id=Id.of(Prefix.SCHEDULE, schedule.id),
+                name=schedule.name,
+                fire_at=slots[index][position],
+                due_at=due_at,
+                timezone=rules[schedule.id].timezone,
+                tenant=schedule.tenant,
+            )
+        )
         if position + 1 == asked[index]:
             asked[index] = min(asked[index] * 4, limit)
             slots[index] = computed(schedule, asked[index])

@@ -1,20 +1,20 @@
-"""Renders schedules and firings with the API's field names, and lists firings."""
+"""When schedules fire and fired, as users see it, and the list of their firings."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
-import msgspec
 from msgspec import Struct
 
 from tickwork.core import when
-from tickwork.core.answers.ids import GivenId, Prefix, public_id
+from tickwork.core.answers.ids import GivenId
+from tickwork.core.answers.schedule import FiringAnswer
+from tickwork.core.fields import read_id
 from tickwork.core.limits import LIST_LIMIT_MAX, check_limit
 from tickwork.core.model import Message
-from tickwork.core.schedule.fields import render_definition
 from tickwork.core.schedule.firing import (
     SPREAD_MAX,
     FiringRecord,
@@ -52,13 +52,6 @@ class SlotsInSight(Struct, frozen=True):
     planned: tuple[PlannedSlot, ...] = ()
 
 
-async def show_schedules(context: Context, found: Sequence[Schedule]) -> list[dict[str, Any]]:
-    """Returns schedules as dicts with the API's field names."""
-    now = await context.store.now()
-    in_sight = await slots_in_sight(context, found, now)
-    return [show_schedule(schedule, now, in_sight=in_sight.get(schedule.id)) for schedule in found]
-
-
 async def slots_in_sight(
     context: Context, found: Sequence[Schedule], now: datetime
 ) -> Mapping[UUID, SlotsInSight]:
@@ -77,40 +70,6 @@ async def slots_in_sight(
     return {
         schedule.id: SlotsInSight(last.get(schedule.id), planned.get(schedule.id, ()))
         for schedule in near
-    }
-
-
-def show_schedule(
-    schedule: Schedule,
-    now: datetime,
-    *,
-    rule: when.Rule | None = None,
-    in_sight: SlotsInSight | None = None,
-) -> dict[str, Any]:
-    """Returns a schedule as a dict with the API's field names.
-
-    `rule` is its rule with the days of its calendar, `in_sight` its slots around now, where they
-    are known.
-    """
-    rule = rule or schedule.definition.rule
-    fires = fire_times(schedule, now, rule, in_sight)
-    return {
-        "id": public_id(Prefix.SCHEDULE, schedule.id),
-        "name": schedule.name,
-        "status": str(schedule.status),
-        "kind": KINDS[type(rule.timing)],
-        "cron_equivalent": when.cron_equivalent(rule.timing),
-        **render_definition(schedule.definition),
-        "next_fire_at": _iso(fires.next_fire_at),
-        "next_due_at": _iso(fires.next_due_at),
-        "last_fire_at": _iso(fires.last_fire_at),
-        "last_status": schedule.last_status,
-        "last_error": schedule.last_error,
-        "error_count": schedule.error_count,
-        "fired": fires.fired,
-        "owner": schedule.owner,
-        "created_at": _iso(schedule.created_at),
-        "updated_at": _iso(schedule.updated_at),
     }
 
 
@@ -217,35 +176,7 @@ def next_fire_in_row(schedule: Schedule) -> datetime | None:
     return next((candidate for candidate in near if when.due_at(rule, candidate) == due), slot)
 
 
-def show_firing(firing: FiringRecord) -> dict[str, Any]:
-    """Returns a firing as a dict with the API's field names."""
-    shown = {
-        "id": public_id(Prefix.FIRING, firing.id),
-        "schedule_id": public_id(Prefix.SCHEDULE, firing.schedule_id),
-        "slot": _iso(firing.slot),
-        "due_at": _iso(firing.due_at),
-        "attempt": firing.attempt,
-        "run": firing.run,
-        "status": str(firing.status),
-        "reason": firing.reason,
-        "started_at": _iso(firing.started_at),
-        "finished_at": _iso(firing.finished_at),
-        "result_code": firing.result_code,
-        "excerpt": firing.excerpt,
-        "channels": msgspec.to_builtins(firing.channels),
-        "catch_up": firing.catch_up,
-        "count": firing.count,
-    }
-    if firing.last_slot is not None:
-        shown["last_slot"] = _iso(firing.last_slot)
-    return shown
-
-
-def _iso(instant: datetime | None) -> str | None:
-    return None if instant is None else when.iso(instant)
-
-
-Position = tuple[datetime | None, UUID]
+Position = tuple[datetime | None, GivenId]
 """Position of a firing in the list: when it finished, if it has, and its id."""
 
 OPEN = frozenset({FiringStatus.PLANNED, FiringStatus.RUNNING})
@@ -258,7 +189,7 @@ async def list_firings(
     limit: int = LIST_LIMIT,
     status: FiringStatus | None = None,
     before: Position | None = None,
-) -> tuple[FiringRecord, ...]:
+) -> tuple[FiringAnswer, ...]:
     """Returns the firings of a schedule, newest first.
 
     The first page starts with the planned and running firings; if they exceed the limit, with
@@ -266,6 +197,17 @@ async def list_firings(
     """
     check_limit(limit)
     schedule_id = (await get_schedule(context, reference)).id
+    found = await _list_records(context, schedule_id, limit, status, before)
+    return tuple(map(FiringAnswer.of, found))
+
+
+async def _list_records(
+    context: Context,
+    schedule_id: UUID,
+    limit: int,
+    status: FiringStatus | None,
+    before: Position | None,
+) -> tuple[FiringRecord, ...]:
     if status in OPEN:
         found = await _unfinished(context, schedule_id, LIST_LIMIT_MAX)
         return (
@@ -295,7 +237,7 @@ async def _recorded(
 ) -> tuple[FiringRecord, ...]:
     position: tuple[datetime, UUID] | None = None
     if before is not None and before[0] is not None:
-        position = before[0], before[1]
+        position = before[0], read_id("before", before[1])
     return await context.store.firings.list(
         context.scope, schedule_id, limit, status=status, before=position
     )

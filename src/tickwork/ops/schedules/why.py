@@ -7,13 +7,13 @@ answer.
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import Any
 from uuid import UUID
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from tickwork.core import when
-from tickwork.core.answers.ids import GivenId, Prefix, public_id
+from tickwork.core.answers.ids import GivenId, Id, Prefix
+from tickwork.core.answers.schedule import FiringAnswer, TriggeredRun, Why
 from tickwork.core.fields import Reader
 from tickwork.core.model import SYSTEM, Message
 from tickwork.core.schedule.firing import FiringRecord
@@ -24,7 +24,7 @@ from tickwork.errors import FieldError, InvalidInput, NotFound
 from tickwork.ops.context import Context
 from tickwork.ops.obstacles import SCHEDULER_ROLE, WORKER_ROLE, obstacles
 from tickwork.ops.schedules.lookup import get_schedule, rule_now
-from tickwork.ops.schedules.views import next_fire_in_row, show_firing
+from tickwork.ops.schedules.views import next_fire_in_row
 from tickwork.ops.schedules.why_answers import Answer, Facts, answer_from
 
 LOOKBACK = timedelta(days=800)
@@ -35,57 +35,6 @@ RUNS_LOOKED_AT = 1_000
 """
 
 _OVER = frozenset({ScheduleStatus.COMPLETED, ScheduleStatus.DELETED})
-
-
-class TriggeredRun(Struct, frozen=True):
-    """What became of a run that was triggered `at` a time: as in `Why`."""
-
-    at: datetime
-    fired: bool | None
-    code: str
-    answer: str
-
-
-class Why(Struct, frozen=True, kw_only=True):
-    """The answer: a code for programs, a sentence for people, and the facts behind it.
-
-    `fired` is None while it is undecided. `is_slot` comes from the record, or if there is none,
-    from the current rule. `triggered` is the latest triggered run, if no instant was given.
-    """
-
-    schedule_id: UUID
-    at: datetime
-    is_slot: bool
-    fired: bool | None
-    code: str
-    answer: str
-    firings: tuple[FiringRecord, ...] = ()
-    previous_slot: datetime | None = None
-    next_slot: datetime | None = None
-    triggered: TriggeredRun | None = None
-
-    def show(self) -> dict[str, Any]:
-        """Returns the answer as a dict with the API's field names."""
-        run = self.triggered
-        return {
-            "schedule_id": public_id(Prefix.SCHEDULE, self.schedule_id),
-            "at": when.iso(self.at),
-            "is_slot": self.is_slot,
-            "fired": self.fired,
-            "code": self.code,
-            "answer": self.answer,
-            "previous_slot": None if self.previous_slot is None else when.iso(self.previous_slot),
-            "next_slot": None if self.next_slot is None else when.iso(self.next_slot),
-            "firings": [show_firing(firing) for firing in self.firings],
-            "triggered": None
-            if run is None
-            else {
-                "at": when.iso(run.at),
-                "fired": run.fired,
-                "code": run.code,
-                "answer": run.answer,
-            },
-        }
 
 
 async def why(context: Context, reference: GivenId, at: datetime | None = None) -> Why:
@@ -112,7 +61,7 @@ async def why(context: Context, reference: GivenId, at: datetime | None = None) 
     facts = await _facts(context, schedule, rule, now, at)
     answer = answer_from(facts)
     return Why(
-        schedule_id=schedule.id,
+        schedule_id=Id.of(Prefix.SCHEDULE, schedule.id),
         at=at,
         is_slot=facts.is_slot
         or (bool(facts.firings) and facts.is_recorded)
@@ -120,7 +69,7 @@ async def why(context: Context, reference: GivenId, at: datetime | None = None) 
         fired=answer.fired,
         code=answer.code,
         answer=await _sentence(context, schedule, answer),
-        firings=tuple(facts.firings),
+        firings=tuple(map(FiringAnswer.of, facts.firings)),
         previous_slot=facts.previous,
         next_slot=facts.following,
         triggered=triggered,
