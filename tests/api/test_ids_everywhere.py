@@ -164,6 +164,7 @@ async def make_one_of_each(app: Tickwork, seen: Seen, hook: Receiver) -> dict[st
     return {"message": dies, "batch": batch.id, "schedule": f"sch_{made.id.hex}", "run": run.id}
 
 
+@pytest.mark.one_store("sqlite")
 async def test_no_bare_uuid_is_shown_to_a_user(
     home: Home, tmp_path: Path, hook: Receiver, seen: Seen, caplog: pytest.LogCaptureFixture
 ) -> None:

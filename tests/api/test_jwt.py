@@ -139,6 +139,7 @@ def refused(response: Response) -> tuple[int, str]:
     return response.status_code, response.json()["code"]
 
 
+@pytest.mark.one_store("sqlite")
 async def test_tokens_of_every_algorithm_are_accepted(client: Client) -> None:
     for text in (
         token(),
@@ -149,6 +150,7 @@ async def test_tokens_of_every_algorithm_are_accepted(client: Client) -> None:
         assert (await preview(client, text)).status_code == 200
 
 
+@pytest.mark.one_store("sqlite")
 async def test_a_token_with_a_wrong_claim_is_refused(client: Client) -> None:
     for text in (
         token(exp=None),
@@ -169,6 +171,7 @@ async def test_a_token_with_a_wrong_claim_is_refused(client: Client) -> None:
     assert refused(await preview(client, token(exp=time.time() - 6))) == (401, "token_expired")
 
 
+@pytest.mark.one_store("sqlite")
 async def test_a_token_cannot_choose_how_it_is_checked(client: Client) -> None:
     claims = {"iss": "rsa", "aud": AUDIENCE, "exp": time.time() + 60, "sub": "ada"}
     unsigned = jwt.encode(claims, "", algorithm="none")
@@ -217,6 +220,7 @@ async def test_a_token_reads_and_manages_as_its_owner(client: Client) -> None:
     assert refused(await client.get("/v1/stats", headers=named)) == (403, "needs_admin")
 
 
+@pytest.mark.one_store("sqlite")
 async def test_a_tenant_claim_names_a_tenant_of_the_issuer(
     client: Client, store: Store, clock: VirtualClock
 ) -> None:
@@ -231,6 +235,7 @@ async def test_a_tenant_claim_names_a_tenant_of_the_issuer(
     assert refused(await preview(client, text)) == (403, "tenant_suspended")
 
 
+@pytest.mark.one_store("sqlite")
 async def test_keys_of_an_issuer_are_fetched_and_cached(
     client: Client, key_server: KeyServer, clock: VirtualClock
 ) -> None:
@@ -251,6 +256,7 @@ async def test_keys_of_an_issuer_are_fetched_and_cached(
     assert refused(await preview(client, first)) == (401, "invalid_token")
 
 
+@pytest.mark.one_store("sqlite")
 async def test_keys_stay_valid_while_their_url_fails(
     client: Client, key_server: KeyServer, clock: VirtualClock
 ) -> None:

@@ -122,6 +122,7 @@ async def test_silent_connections_within_the_limit_are_kept() -> None:
         assert not any(reader.at_eof() for reader, _ in clients)
 
 
+@pytest.mark.one_store("sqlite")
 async def test_a_server_process_with_silent_connections_answers_health_checks(
     children: Children, home: Home, tmp_path: Path
 ) -> None:

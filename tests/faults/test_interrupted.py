@@ -64,6 +64,7 @@ async def check_nothing_was_charged(url: str) -> None:
         assert [firing.status for firing in firings] in ([], [FiringStatus.PLANNED])
 
 
+@pytest.mark.one_store("sqlite")
 @pytest.mark.parametrize(
     ("signals", "drain_seconds"),
     [
@@ -83,6 +84,7 @@ async def test_a_handler_cancelled_by_a_shutdown_costs_its_message_nothing(
     await check_nothing_was_charged(home.url)
 
 
+@pytest.mark.one_store("sqlite")
 @pytest.mark.parametrize(
     ("signals", "drain_seconds"),
     [pytest.param([INT, INT], LONG, id="int-int"), pytest.param([INT], SHORT, id="drain-timeout")],
