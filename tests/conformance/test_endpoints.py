@@ -19,6 +19,7 @@ from tests.conformance.acts import (
     make_tenants,
     pull,
     pull_one,
+    send_many,
     settle,
 )
 from tests.conformance.endpoint_acts import (
@@ -45,7 +46,7 @@ from tickwork.core.delivery.endpoint import (
     read_endpoint_envelope,
     secrets_owner,
 )
-from tickwork.core.model import DEFAULT, SYSTEM, ContentType, Counts, Fate, Message, Scope
+from tickwork.core.model import DEFAULT, SYSTEM, ContentType, Counts, Fate, Message, Scope, Send
 from tickwork.core.tenant_limits import COUNTED
 from tickwork.errors import Conflict, InvalidInput, NotFound, TooMany
 from tickwork.store.contract import Store
@@ -221,7 +222,7 @@ async def test_a_repeated_publish_says_so_as_long_as_a_queue_knows_the_event(sto
     async def is_repeat() -> bool:
         found = await store.endpoints.publish(DEFAULT, event, None)
         assert (found.queues, found.endpoints) == (1, 0)
-        return found.is_repeat
+        return bool(found.is_repeat)
 
     assert not await is_repeat()
     assert await is_repeat()  # Its copy waits.
@@ -255,6 +256,47 @@ async def test_concurrent_publishers_of_one_event_make_each_delivery_once(store:
     await asyncio.gather(*(store.endpoints.publish(DEFAULT, event, None) for _ in range(8)))
     assert len(await deliveries(store)) == 3
     assert len(await claimed(store)) == 3
+
+
+async def test_an_event_of_a_handler_is_published_if_its_ending_counts(store: Store) -> None:
+    endpoint = await make_endpoint(store, owner="ann")
+    await make_endpoint(store, "bob", owner="bob")
+    await make_queue(store)
+    await make_queue(store, "paid")
+    await store.subscriptions.put(DEFAULT, "order.*", "paid")
+    await send_many(store, 3)
+    first, second, third = await pull(store)
+    event = new_event(event_id="order-7")
+    done = structs.replace(ack(first), sends=(Send(None, event, "ann"),))
+    await settle(store, done)
+    assert (await settle(store, done)).refused == (done.claim,)
+    # A second handler publishes the same event, and a third one another with its id.
+    await settle(store, structs.replace(ack(second), sends=(Send(None, event, "ann"),)))
+    other = structs.replace(event, body=b'{"order":8}')
+    with pytest.raises(Conflict, match="event_id 'order-7' was used for another event"):
+        await settle(store, structs.replace(ack(third), sends=(Send(None, other, "ann"),)))
+    assert [row.endpoint_id for row in await deliveries(store)] == [endpoint.id]
+    (copy,) = await pull(store, queue="paid")
+    assert (copy.body, copy.type, copy.event_id) == (event.body, "order.paid", "order-7")
+    assert (await counts(store)).claimed == 1  # The third one is still to be settled.
+    (message,) = await claimed(store)
+    assert read_endpoint_envelope(message.body).endpoint == endpoint.id
+
+
+async def test_concurrent_settlements_publish_the_same_events_once(store: Store) -> None:
+    await make_endpoint(store, ordered=True)
+    await make_queue(store)
+    events = [new_event(event_id=f"order-{number}") for number in range(6)]
+    await send_many(store, 8)
+    messages = await pull(store)
+    orders = [events, events[::-1]] * 4
+    endings = [
+        structs.replace(ack(message), sends=tuple(Send(None, event) for event in order))
+        for message, order in zip(messages, orders, strict=True)
+    ]
+    settled = await asyncio.gather(*(settle(store, ending) for ending in endings))
+    assert not any(result.refused for result in settled)
+    assert len(await deliveries(store)) == len(events)
 
 
 async def test_publishing_is_all_or_nothing(store: Store) -> None:

@@ -284,6 +284,7 @@ class MemoryMessages:
         with self._arrivals.copying_later():
             for ending in counted:
                 for send in ending.sends:
+                    assert send.queue is not None, "the model publishes no events"
                     self._send(Scope(ending.claim.tenant), send.queue, [send.message])
             for ending in counted:
                 for batch in ending.batches:
@@ -294,6 +295,7 @@ class MemoryMessages:
         check_settlement(settlement)
         for ending in settlement.endings:
             for send in ending.sends:
+                assert send.queue is not None, "the model publishes no events"
                 self._tables.queue(Scope(ending.claim.tenant), send.queue)
             for batch in ending.batches:
                 self._tables.queue(Scope(ending.claim.tenant), batch.queue)

@@ -14,7 +14,7 @@ from standardwebhooks.webhooks import Webhook
 
 from tickwork.channel.ed25519 import checker
 from tickwork.core.answers.ids import without_prefix
-from tickwork.core.delivery.endpoint import DeliveryStatus
+from tickwork.core.delivery.endpoint import DeliveryStatus, Published
 from tickwork.core.delivery.outcome import Delivery, answered
 from tickwork.core.delivery.signature import is_signed, secret_key
 from tickwork.core.model import DEFAULT, SettleResult
@@ -99,53 +99,49 @@ async def test_an_owners_event_reaches_its_endpoints_and_those_without_an_owner(
     assert hosts == ["https://a.example.com/", "https://all.example.com/"]
 
 
-async def test_a_handler_that_is_retried_publishes_its_events_once(
+async def test_the_events_of_a_handler_are_published_with_its_ack(
     app: Tickwork, database: str | None
 ) -> None:
     app.queue("orders", max_retries=3)
+    answers = []
 
     @app.on("orders")
-    async def paid(message: Any) -> None:
-        await app.events.publish("order.paid", {"step": 1})
-        await app.events.publish("order.paid", {"step": 2})
+    async def decide(message: Any) -> None:
+        await app.events.publish("order.paid", {"attempt": message.attempts})
+        answers.append(await app.events.publish("order.note", {}, event_id="order-7-note"))
         if message.attempts < 3:
             raise ValueError("not yet")
 
     async with harness(app, database=database, start=START) as own:
         await app.endpoints.create("shop", url=SHOP, types=["order.*"])
-        await app.queue("orders").send({})
+        order = await app.queue("orders").send({})
         await own.advance(hours=1)
-        assert sorted(body["step"] for body in bodies(own)) == [1, 2]
+        assert answers == [Published(event_id="order-7-note")] * 3
+        assert types(own, SHOP) == ["order.note", "order.paid"]
+        assert {"attempt": 3} in bodies(own)
+        events = await app.deliveries.list()
+        assert {(await app.deliveries.get(event.id)).status for event in events} == {"delivered"}
+        assert "order.paid" in str(await app.trace(order))
 
 
-async def test_a_retried_handler_that_publishes_another_event_loses_none(
+async def test_an_event_that_cannot_be_published_fails_its_message(
     app: Tickwork, database: str | None
 ) -> None:
-    app.queue("orders", max_retries=3)
+    app.queue("orders", max_retries=0)
 
     @app.on("orders")
     async def decide(message: Any) -> None:
-        if message.attempts == 1:
-            await app.events.publish("order.reserved", {"order": 7})
-            raise ValueError("the stock was wrong")
-        await app.events.publish("order.rejected", {"order": 7})
-        for note in ("sorry", "sorry", "bye"):
-            await app.events.publish("order.note", {"text": note})
-        if message.attempts == 2:
-            raise ValueError("not yet")
+        await app.events.publish("order.paid", message.body, event_id="the-same")
+        await app.queue("orders").send(message.body)
 
     async with harness(app, database=database, start=START) as own:
         await app.endpoints.create("shop", url=SHOP, types=["order.*"])
-        await app.endpoints.create("billing", url=BILLING, types=["order.rejected"])
-        await app.queue("orders").send({})
-        await own.advance(hours=1)
-        notes = ["order.note"] * 3
-        assert types(own, SHOP) == [*notes, "order.rejected", "order.reserved"]
-        assert types(own, BILLING) == ["order.rejected"]
-        (rejected,) = await app.deliveries.list(endpoint="billing")
-        await app.deliveries.resend(rejected.id)
+        await app.events.publish("order.paid", {"order": 1}, event_id="the-same")
+        await app.queue("orders").send({"order": 2})
         await own.drain()
-        assert types(own, BILLING) == ["order.rejected"] * 2
+        (dead,) = await own.dead("orders")
+        assert dead.error == "event_id 'the-same' was used for another event; use a new one"
+        assert bodies(own) == [{"order": 1}]
 
 
 async def test_an_event_id_that_was_used_for_another_event_is_refused(

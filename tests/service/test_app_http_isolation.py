@@ -16,6 +16,7 @@ from tests.service.programs.http_handlers import Turns, app
 from tests.service.test_isolation_processes import is_alive
 from tickwork import HttpRequest, InvalidInput, ServiceUnavailable, Tickwork
 from tickwork.app.isolation import CPU_SECONDS_MAX, MEMORY_BYTES_MIN
+from tickwork.core.model import DEFAULT
 from tickwork.service.http_application import Processes
 from tickwork.testing import Harness, harness
 
@@ -79,6 +80,7 @@ async def test_no_process_is_left_when_the_application_ends(h: Harness) -> None:
 
 
 async def test_what_a_handler_sends_in_its_process_is_stored_with_its_answer(h: Harness) -> None:
+    await h.store.subscriptions.put(DEFAULT, "jobs.*", "heard")
     answer = await h.http.post("/jobs/150")
     story = answer.headers["tickwork-correlation-id"]
     assert (answer.status, answer.json()) == (202, [150, story])
@@ -88,6 +90,8 @@ async def test_what_a_handler_sends_in_its_process_is_stored_with_its_answer(h: 
     assert correlations == [story] * 150 + ["its own"] * 2
     assert (await h.http.post("/jobs/1", query={"fails": 1})).status == 500
     assert len(await h.sent("jobs")) == 152
+    (event,) = await h.sent("heard")
+    assert (event.body, event.message.correlation_id) == ({"count": 150}, story)
 
 
 async def test_a_plain_function_is_stopped_when_its_504_goes_out() -> None:

@@ -35,6 +35,7 @@ async def test_a_function_in_a_process_gets_its_firing_and_its_limit(app: Tickwo
             found = await app.dead_letters.list("functions.functions")
             return [letter.error for letter in found]
 
+        await store.subscriptions.put(DEFAULT, "report.*", "heard")
         for name in ("report", "burn"):
             await app.schedules.trigger(name)
         await eventually(sent)
@@ -45,3 +46,5 @@ async def test_a_function_in_a_process_gets_its_firing_and_its_limit(app: Tickwo
         (error,) = await errors()
         assert error is not None
         assert "used more than 0.5 seconds of CPU time" in error
+        heard = await store.messages.peek(DEFAULT, "heard", 10)
+        assert [message.type for message in heard] == ["report.made"]

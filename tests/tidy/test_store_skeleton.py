@@ -51,6 +51,9 @@ CLASSES: dict[Path, Listed] = {
             "messages/settle_statements:EndingWriter",
             "schedules/slot_copies:SlotCopies",
         ),
+        "the messages of an event, stored with others once all their keys are locked": (
+            "endpoints/publish:Delivered",
+        ),
         "carries results from the transaction to the work after the commit": (
             "messages/removal:AfterCommit",
             "messages/removal:RemovedMessage",

@@ -256,7 +256,6 @@ class Handling:
         "_batches",
         "_batches_named",
         "_calls_named",
-        "_events_named",
         "_items",
         "_items_bytes",
         "_sends",
@@ -277,14 +276,13 @@ class Handling:
         self._batches: list[BatchWithItems] = []
         self._batches_named = 0
         self._items = self._items_bytes = 0
-        self._events_named: dict[str, int] | None = None
         self._calls_named = 0
         self._background: set[asyncio.Task[Any]] = set()
         self.has_ended = False
         self.loop: asyncio.AbstractEventLoop | None = None
 
     def send(self, send: Send) -> None:
-        """Keeps a message until the handler ends."""
+        """Keeps a message or an event until the handler ends."""
         self._check_open()
         keep(send, self._sends)
 
@@ -328,19 +326,6 @@ class Handling:
         if self.cause is None:
             return None
         return derived_id(self.cause.id, f"batch {number}")
-
-    def event_id(self, digest: str) -> str | None:
-        """The id of an event with this digest that is published in this run: the same when the
-        message is retried, also if other events are published then. The run may publish the same
-        event several times. None for a batch of messages."""
-        self._check_open()
-        return None if self.cause is None else self._event_id(self.cause.id, digest)
-
-    def _event_id(self, base: UUID, digest: str) -> str:
-        if self._events_named is None:
-            self._events_named = {}
-        number = self._events_named[digest] = self._events_named.get(digest, 0) + 1
-        return f"{base}:{digest}:{number}"
 
     def next_call_key(self) -> str | None:
         """The idempotency key of the next call of an entity in this run: the same when the message

@@ -65,8 +65,9 @@ async def publish(
     # As a server does: the same on a database and with --server.
     own_id = event_id or f"evt_{token_hex(16)}"
     made = await client.events.publish(kind, data, key=key, event_id=own_id, owner=owner)
-    queues, endpoints = counted(made.queues, "queue"), counted(made.endpoints, "endpoint")
-    line = f"event {made.event_id} of type {kind} goes to {queues} and {endpoints}"
+    queues, endpoints = made.queues or 0, made.endpoints or 0
+    receivers = f"{counted(queues, 'queue')} and {counted(endpoints, 'endpoint')}"
+    line = f"event {made.event_id} of type {kind} goes to {receivers}"
     again = "; it was published before, and those that have it do not get it again"
     return Report(made, line + (again if made.is_repeat else ""))
 

@@ -404,10 +404,12 @@ class Fate(StrEnum):
 
 
 class Send(Struct, frozen=True):
-    """A message and the name of the queue to send it to."""
+    """A message and the name of the queue to send it to. Without a queue it is an event, which is
+    published to subscribers and endpoints: those without an owner and those of its `owner`."""
 
-    queue: str
+    queue: str | None
     message: NewMessage
+    owner: str | None = None
 
 
 class BatchWithItems(Struct, frozen=True, kw_only=True):

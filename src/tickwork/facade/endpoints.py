@@ -1,6 +1,7 @@
 """Events and who receives them: `app.events`, `app.endpoints`, `app.deliveries`; `app.limits`.
 
-Each call is done when it returns, also inside a handler.
+Each call is done when it returns, also inside a handler; but there an event is published with the
+ack of the handled message.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ from tickwork.core.delivery.endpoint import (
     EndpointStats,
     Published,
 )
+from tickwork.core.delivery.publish import event_name
 from tickwork.core.fields import choice_error, read_id, read_instant
+from tickwork.core.model import Send
 from tickwork.core.options.endpoint import EndpointFields, EndpointOptions
 from tickwork.core.queue.named_limit import NamedLimit
 from tickwork.engine.app_engine import AppEngine
@@ -48,19 +51,15 @@ class Events:
 
         The same `event_id` is published once; the answer to a repeat has `is_repeat`. With another
         type or data it raises `Conflict`. With an `owner` the event also reaches the endpoints of
-        that owner. Inside a handler the event is published at once, also if the handler then fails;
-        if it is retried and publishes the same event, that is not published a second time.
+        that owner. Inside a handler the event is published with the ack of the handled message, or
+        not at all; the answer has its `event_id` only, and a `Conflict` fails the message.
         """
         engine = self._engine
-        return await events.publish_event(
-            await engine.context(),
-            type,
-            data,
-            key=key,
-            event_id=event_id,
-            owner=owner,
-            handling=engine.composer.handling(),
-        )
+        event = events.new_event(engine.scope, type, data, key=key, event_id=event_id, owner=owner)
+        if (handling := engine.composer.handling()) is not None:
+            handling.send(Send(None, event, owner))
+            return Published(event_id=event_name(event))
+        return await events.publish_event(await engine.context(), event, owner)
 
 
 class Endpoints:

@@ -6,7 +6,6 @@ from datetime import datetime
 from uuid import UUID
 
 from tickwork import spans
-from tickwork.app.invocation import Handling
 from tickwork.core.answers.delivery import DeliveryAnswer, DeliveryHistory
 from tickwork.core.answers.ids import Prefix, plain_text, public_id
 from tickwork.core.delivery.endpoint import (
@@ -17,10 +16,8 @@ from tickwork.core.delivery.endpoint import (
     Published,
 )
 from tickwork.core.delivery.endpoint_fields import check_event_type, check_owner
-from tickwork.core.delivery.publish import event_digest
 from tickwork.core.limits import BODY_BYTES_MAX, LIST_LIMIT_MAX, check_message
 from tickwork.core.message.body import encode_json
-from tickwork.core.message.decide import caused_by
 from tickwork.core.model import NewMessage, Scope
 from tickwork.core.queue.rate_limit import RATE_MAX, RATE_MIN
 from tickwork.core.schedule.model import FIRED_TYPE
@@ -35,38 +32,35 @@ _EVENTS = UUID("6b1c7f1e-7f0e-5d5c-9a43-3d2f4f6e7a10")
 """What the ids of events with an `event_id` are derived from."""
 
 
-async def publish_event(
-    context: Context,
+def new_event(
+    scope: Scope,
     event_type: str,
     data: object,
     *,
     key: str | None = None,
     event_id: str | None = None,
     owner: str | None = None,
-    handling: Handling | None = None,
-) -> Published:
-    """Publishes an event at once. One with an `event_id` is published once, however often it is
-    repeated; inside a handler every event has one, which is the same when the handler is retried
-    and publishes the same event. Raises `Conflict` if the `event_id` was used for another event."""
+) -> NewMessage:
+    """Returns an event to publish. Raises `InvalidInput` for one that nobody could receive."""
     check_event_type(event_type)
     check_owner(owner)
-    key, event_id, owner = map(plain_text, (key, event_id, owner))
-    body = _encoded(data)
-    if handling is not None and event_id is None:
-        event_id = handling.event_id(event_digest(event_type, body, key=key, owner=owner))
+    key, event_id = map(plain_text, (key, event_id))
     event = NewMessage(
-        id=_id(context.scope, event_id),
-        body=body,
+        id=_id(scope, event_id),
+        body=_encoded(data),
         type=event_type,
         key=key,
         event_id=event_id,
         traceparent=spans.traceparent(),
     )
-    if handling is not None and handling.cause is not None:
-        event = caused_by(handling.cause, event)
     check_message(event)
-    if handling is None:
-        await admit(context, [event])
+    return event
+
+
+async def publish_event(context: Context, event: NewMessage, owner: str | None) -> Published:
+    """Publishes an event at once. One with an `event_id` is published once, however often it is
+    repeated. Raises `Conflict` if the `event_id` was used for another event."""
+    await admit(context, [event])
     return await context.store.endpoints.publish(context.scope, event, owner)
 
 

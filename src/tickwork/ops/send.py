@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
@@ -23,6 +23,7 @@ from tickwork.core.model import ContentType, NewMessage, Send
 from tickwork.core.options import SendOptions, names_of
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.ops.context import Context
+from tickwork.ops.events import publish_event
 from tickwork.ops.quotas import admit, admit_items
 from tickwork.store.ids import new_id
 
@@ -206,27 +207,34 @@ def check_payloads(
 
 async def store_made(context: Context, made: Made, correlation_id: str) -> None:
     """Stores what a handler sent that has no message to settle: an HTTP handler in its process,
-    which has no database. Messages without a correlation id get this one. Each queue and each batch
-    is stored by itself, in chunks, each all or none."""
-    for queue, messages in _by_queue(made.sends, correlation_id).items():
+    which has no database. Messages without a correlation id get this one. Each queue, event and
+    batch is stored by itself, in chunks, each all or none."""
+    sends = [
+        structs.replace(send, message=_correlated(send.message, correlation_id))
+        for send in made.sends
+    ]
+    for queue, messages in _by_queue(sends).items():
         await admit(context, messages)
         await context.store.messages.send_bulk(context.scope, queue, messages)
+    for send in sends:
+        if send.queue is None:
+            await publish_event(context, send.message, send.owner)
     for batch in made.batches:
         new = NewBatch(id=batch.id, queue=batch.queue, completion_queue=batch.completion_queue)
-        items = _correlated(batch.items, correlation_id)
+        items = (_correlated(item, correlation_id) for item in batch.items)
         await context.store.batches.create(context.scope, new, await admit_items(context, items))
 
 
-def _by_queue(sends: Sequence[Send], correlation_id: str) -> dict[str, list[NewMessage]]:
+def _by_queue(sends: Sequence[Send]) -> dict[str, list[NewMessage]]:
     """The messages of each queue, in the order in which they were sent."""
     found: dict[str, list[NewMessage]] = {}
-    messages = _correlated((send.message for send in sends), correlation_id)
-    for send, message in zip(sends, messages, strict=True):
-        found.setdefault(send.queue, []).append(message)
+    for send in sends:
+        if send.queue is not None:
+            found.setdefault(send.queue, []).append(send.message)
     return found
 
 
-def _correlated(messages: Iterable[NewMessage], correlation_id: str) -> Iterator[NewMessage]:
-    for message in messages:
-        is_known = message.correlation_id is not None
-        yield message if is_known else structs.replace(message, correlation_id=correlation_id)
+def _correlated(message: NewMessage, correlation_id: str) -> NewMessage:
+    if message.correlation_id is not None:
+        return message
+    return structs.replace(message, correlation_id=correlation_id)

@@ -138,10 +138,6 @@ class StepHandling(Handling):
     def detached_id(self, number: int) -> UUID:
         return derived_id(self._identity.id, f"batch {number}")
 
-    def event_id(self, digest: str) -> str:
-        self._check_open()
-        return self._event_id(self._identity.id, digest)
-
     def next_call_key(self) -> str:
         self._check_open()
         self._calls_named += 1
@@ -154,16 +150,14 @@ class BodyHandling(Handling):
     __slots__ = ()
 
     def send(self, send: Send) -> NoReturn:
-        self._refuse(f"sends to {send.queue}")
+        what = "publishes an event" if send.queue is None else f"sends to {send.queue}"
+        self._refuse(what)
 
     def batch(self, batch: BatchWithItems) -> NoReturn:
         self._refuse(f"makes a batch in {batch.queue}")
 
     def number_batch(self) -> NoReturn:
         self._refuse("makes a batch")
-
-    def event_id(self, digest: str) -> NoReturn:  # noqa: ARG002
-        self._refuse("publishes an event")
 
     def next_call_key(self) -> NoReturn:
         self._refuse("calls an entity")

@@ -17,6 +17,7 @@ TIMEOUT_SECONDS = 30.0
 
 app = Tickwork()
 jobs = app.queue("jobs")
+heard = app.queue("heard")
 
 
 class Turns:
@@ -71,6 +72,7 @@ async def send_jobs(request: HttpRequest) -> object:
     for number in range(count):
         await jobs.send(number)
     await app.batch(jobs, ["a", "b"], correlation_id="its own")
+    await app.events.publish("jobs.sent", {"count": count})
     if request.query.get("fails"):
         raise ValueError("after the sends")
     return HttpResponse(status=202, body=msgspec.json.encode([count, request.correlation_id]))

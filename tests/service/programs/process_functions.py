@@ -17,6 +17,7 @@ class Report:
 
 app = Tickwork(os.environ.get("PROCESS_FUNCTIONS_DATABASE"), name="functions")
 app.queue("out")
+app.queue("heard")
 
 
 @app.schedule(
@@ -25,13 +26,16 @@ app.queue("out")
     payload={"title": "sales"},
     retry={"max_attempts": 1},
 )
-def report(firing: Firing[Report]) -> None:
+async def report(firing: Firing[Report]) -> None:
     assert isinstance(firing.payload, Report)
     pid = os.getpid()
     firing.send("out", [firing.schedule, firing.payload.title, firing.attempt, pid])
+    published = await app.events.publish("report.made", {"title": firing.payload.title})
+    assert published.queues is None
 
 
 @app.schedule(cron_expr="@daily", isolation="process", cpu_seconds=0.5, retry={"max_attempts": 1})
 async def burn(_: Firing[Any]) -> None:
+    await app.events.publish("report.burnt", {})
     while True:
         pass

@@ -251,12 +251,13 @@ class AttemptRecord(Struct, frozen=True, kw_only=True):
 
 class Published(Struct, frozen=True, kw_only=True):
     """How many queues and endpoints receive an event. `is_repeat`: some have it already, because it
-    was published before; they do not get it again."""
+    was published before; they do not get it again. Inside a handler all three are None: the event
+    is published with the ack."""
 
     event_id: str
-    queues: int
-    endpoints: int
-    is_repeat: bool = False
+    queues: int | None = None
+    endpoints: int | None = None
+    is_repeat: bool | None = None
 
 
 class EndpointStats(Struct, frozen=True, kw_only=True):

@@ -19,7 +19,7 @@ from tickwork.core.limits import DELAY_SECONDS_MAX, check_message
 from tickwork.core.message.subscription import matches
 from tickwork.core.message.system_events import is_about
 from tickwork.core.model import ContentType, NewMessage
-from tickwork.core.stable_hash import derived_id, stable_hash
+from tickwork.core.stable_hash import derived_id
 from tickwork.core.when import iso
 from tickwork.errors import Conflict, FieldError, InvalidInput
 
@@ -71,13 +71,6 @@ def check_same_event(event: NewMessage, stored: NewMessage | None) -> None:
     if stored.type != event.type or _in_order(bytes(data)) != _in_order(event.body):
         name = event_name(event)
         raise Conflict(f"event_id {name!r} was used for another event; use a new one")
-
-
-def event_digest(event_type: str, body: bytes, *, key: str | None, owner: str | None) -> str:
-    """Tells the events of one handler apart, so that one that is published again by a retry is
-    found, and another one is not taken for it."""
-    text = msgspec.json.encode([event_type, key, owner, msgspec.Raw(_in_order(body))])
-    return f"{stable_hash(text.decode()):016x}"
 
 
 def _in_order(body: bytes) -> bytes:

@@ -149,7 +149,9 @@ def _ending(
             ending = _acked(message, sends, batches)
             if ending.fate is not Fate.ACK:
                 return ending
-            later = tuple(Send(send.queue, _later(message, send.message)) for send in own_sends)
+            later = tuple(
+                structs.replace(send, message=_later(message, send.message)) for send in own_sends
+            )
             return structs.replace(ending, effects=effects, sends=ending.sends + later)
         case Succeeded():
             return _acked(message, sends, batches)
@@ -209,7 +211,7 @@ def with_effects(
     message: Message, ending: Ending, sends: Iterable[Send], batches: Iterable[BatchWithItems]
 ) -> Ending:
     """An ending with more sends and batches, caused by the message."""
-    sent = tuple(Send(send.queue, caused_by(message, send.message)) for send in sends)
+    sent = tuple(structs.replace(send, message=caused_by(message, send.message)) for send in sends)
     made = tuple(
         structs.replace(batch, items=tuple(caused_by(message, item) for item in batch.items))
         for batch in batches

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import NamedTuple
 from uuid import UUID
 
 from tickwork.core.delivery.endpoint import ENDPOINTS_QUEUE, Published
@@ -27,6 +28,24 @@ from tickwork.store.postgres.messages.send import Group, Sender
 _NO_QUEUE = UUID(int=0)
 
 
+class NewEvent(NamedTuple):
+    """An event to publish: its tenant, itself, its owner, and copies for subscribers."""
+
+    tenant: str
+    message: NewMessage
+    owner: str | None
+    copies: Sequence[Group]
+
+
+class Delivered(NamedTuple):
+    """Messages for endpoints, how many endpoints receive the event, and whether some have it
+    already."""
+
+    groups: list[Group]
+    endpoints: int
+    is_repeat: bool
+
+
 class Publisher:
     """Publishes events, and stores messages of deliveries."""
 
@@ -38,7 +57,6 @@ class Publisher:
 
     async def publish(self, tenant: str, event: NewMessage, owner: str | None) -> Published:
         """Publishes an event in one transaction."""
-        check_event(event)
         try:
             return await self._publish(tenant, event, owner)
         except NotFound:
@@ -65,30 +83,43 @@ class Publisher:
         """Clears the cache."""
         self._queue_id = None
 
-    async def _publish(self, tenant: str, event: NewMessage, owner: str | None) -> Published:
+    async def prepare(self, tenant: str, event: NewMessage, owner: str | None) -> NewEvent:
+        """An event to publish, with its copies for the queues that subscribe to it."""
+        check_event(event)
         copies = await self._sender.copies(Group(tenant, _NO_QUEUE, "", (event,)))
+        return NewEvent(tenant, event, owner, copies)
+
+    async def deliver(self, connection: Connection, event: NewEvent) -> Delivered:
+        """Records the deliveries of an event to endpoints. Store their messages in the same
+        transaction. Raises `Conflict` if its `event_id` was used for another event."""
+        tenant = event.tenant
+        found = await connection.fetch(SQL.endpoint_settings, self._moment(), tenant)
+        groups = list[Group]()
+        endpoints = 0
+        is_repeat = False
+        if found:
+            now = found[0]["now"]
+            settings = ((row["id"], read_settings(row["settings"])) for row in found)
+            deliveries = new_deliveries(published(event.message, now), settings, event.owner)
+            endpoints = len(deliveries)
+            messages = await record_deliveries(connection, tenant, now, deliveries)
+            is_repeat = len(messages) < endpoints
+            if messages:
+                groups.append(await self.group(connection, tenant, messages))
+        if event.message.event_id is not None:
+            # After the insert, which waits for others that publish it.
+            known = await connection.fetchrow(SQL.find_published, tenant, event.message.id)
+            check_same_event(event.message, None if known is None else read_published(known))
+        return Delivered(groups, endpoints, is_repeat)
+
+    async def _publish(self, tenant: str, event: NewMessage, owner: str | None) -> Published:
+        new = await self.prepare(tenant, event, owner)
+        copies = new.copies
         # The same ones for a repeat after a lost answer, which then stores nothing twice.
         copies_receipt, receipt = new_id(), new_id()
 
         async def work(connection: Connection) -> tuple[Published, list[Group]]:
-            found = await connection.fetch(SQL.endpoint_settings, self._moment(), tenant)
-            groups = list[Group]()
-            endpoints = 0
-            is_repeat = False
-            if found:
-                now = found[0]["now"]
-                settings = ((row["id"], read_settings(row["settings"])) for row in found)
-                sent = published(event, now)
-                deliveries = new_deliveries(sent, settings, owner)
-                endpoints = len(deliveries)
-                messages = await record_deliveries(connection, tenant, now, deliveries)
-                is_repeat = len(messages) < endpoints
-                if messages:
-                    groups.append(await self.group(connection, tenant, messages))
-            if event.event_id is not None:
-                # After the insert, which waits for others that publish it.
-                known = await connection.fetchrow(SQL.find_published, tenant, event.id)
-                check_same_event(event, None if known is None else read_published(known))
+            groups, endpoints, is_repeat = await self.deliver(connection, new)
             stored, backlog = list[Group](), BacklogChange()
             if groups:
                 stored += await self._sender.store(connection, groups, receipt, backlog)

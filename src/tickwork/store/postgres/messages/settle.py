@@ -11,6 +11,7 @@ from tickwork.core.limits import check_settlement, is_next_claim, is_own_claim
 from tickwork.core.model import Ending, Message, Scope, Settlement, SettleResult
 from tickwork.errors import ClaimLost, NotFound, StoreUnavailable
 from tickwork.store.contract import Joined
+from tickwork.store.postgres.endpoints.publish import NewEvent, Publisher
 from tickwork.store.postgres.engine.database import Connection, Database
 from tickwork.store.postgres.engine.sql import SQL
 from tickwork.store.postgres.messages.batch_fill import PreparedBatch
@@ -29,9 +30,16 @@ from tickwork.store.shared.joined_writes import waiting_writes
 class Settler:
     """Settles claims."""
 
-    def __init__(self, database: Database, sender: Sender, ending_writer: EndingWriter) -> None:
+    def __init__(
+        self,
+        database: Database,
+        sender: Sender,
+        publisher: Publisher,
+        ending_writer: EndingWriter,
+    ) -> None:
         self._database = database
         self._sender = sender
+        self._publisher = publisher
         self._ending_writer = ending_writer
         self._coalescer: Coalescer[Settlement, SettleResult] = Coalescer(
             self._commit, flights_max=2
@@ -102,6 +110,7 @@ class Settler:
         try:
             await self._joiner.settle(endings, joined)
         except NotFound:
+            self._publisher.forget()
             await self._joiner.settle(endings, joined)
 
     async def drain(self) -> None:
@@ -113,6 +122,7 @@ class Settler:
             return await self._carry_out(settlements)
         except NotFound:
             # A cached queue or subscriber was deleted. Look them up again.
+            self._publisher.forget()
             return await self._carry_out(settlements)
 
     async def _carry_out(self, settlements: Sequence[Settlement]) -> list[SettleResult]:
@@ -185,12 +195,19 @@ class Settler:
         return ended._replace(done=ended.done | own)
 
     async def _caused(self, endings: Sequence[Ending]) -> CausedMessages:
-        """Looks up the queues and subscribers of the messages that the endings send."""
+        """Looks up the queues and subscribers of the messages and events that the endings send."""
         sends: dict[int, list[Parcel]] = {}
+        events: dict[int, list[NewEvent]] = {}
         batches: dict[int, list[PreparedBatch]] = {}
         for index, ending in enumerate(endings):
             scope = Scope(ending.claim.tenant)
             for send in ending.sends:
+                if send.queue is None:
+                    event = await self._publisher.prepare(
+                        ending.claim.tenant, send.message, send.owner
+                    )
+                    events.setdefault(index, []).append(event)
+                    continue
                 parcel = await self._sender.parcel(scope, send.queue, [send.message])
                 sends.setdefault(index, []).append(parcel)
             for batch in ending.batches:
@@ -198,4 +215,4 @@ class Settler:
                 parcel = await self._sender.with_subscribers(group)
                 prepared = PreparedBatch(batch.id, parcel, batch.completion_queue)
                 batches.setdefault(index, []).append(prepared)
-        return CausedMessages(sends, batches)
+        return CausedMessages(sends, batches, events)

@@ -24,6 +24,7 @@ from tickwork.core.model import (
 )
 from tickwork.core.queue.stats import CounterName
 from tickwork.store.ids import Moment, new_id
+from tickwork.store.postgres.endpoints.publish import NewEvent, Publisher
 from tickwork.store.postgres.engine.database import Connection
 from tickwork.store.postgres.engine.sql import SQL, once
 from tickwork.store.postgres.messages.backlog import BacklogChange
@@ -55,17 +56,20 @@ the same time."""
 
 
 class CausedMessages(NamedTuple):
-    """Messages and batches that endings send, by the index of the ending."""
+    """Messages, batches and events that endings send, by the index of the ending."""
 
     sends: Mapping[int, Sequence[Parcel]]
     batches: Mapping[int, Sequence[PreparedBatch]]
+    events: Mapping[int, Sequence[NewEvent]]
 
     def of(self, indexes: Sequence[int]) -> CausedMessages:
         """What the endings at these indexes send, in order."""
-        return CausedMessages(_of(indexes, self.sends), _of(indexes, self.batches))
+        return CausedMessages(
+            _of(indexes, self.sends), _of(indexes, self.batches), _of(indexes, self.events)
+        )
 
 
-NOTHING = CausedMessages({}, {})
+NOTHING = CausedMessages({}, {}, {})
 
 
 class Settled(NamedTuple):
@@ -83,12 +87,14 @@ class EndingWriter:
         self,
         moment: Moment,
         sender: Sender,
+        publisher: Publisher,
         removal: Removal,
         counters: Counters,
         writers: EffectWriters,
     ) -> None:
         self._moment = moment
         self._sender = sender
+        self._publisher = publisher
         self._keys = Keys(moment)
         self._removal = removal
         self._counters = counters
@@ -114,6 +120,10 @@ class EndingWriter:
         listeners = await receivers(connection, self._moment, tenants)
         ended.keys.update(listeners.keys)
         sent = caused.of(counted)
+        # Before the keys, as a publisher outside handlers does. In a fixed order, so that two
+        # settlements that publish the same events do not deadlock.
+        for event in sorted(_flat(sent.events), key=lambda event: (event.tenant, event.message.id)):
+            ended.automatic_sends.extend((await self._publisher.deliver(connection, event)).groups)
         needed = await self._lock_keys(connection, sent, ended, is_needed=bool(later))
         for writer in later:
             await writer.write(connection, counted, ended)
@@ -142,6 +152,7 @@ class EndingWriter:
         if parcels:
             own, copies = await self._sender.store_own(connection, parcels, new_id(), backlog)
             sent += own
+        copies += [copy for event in _flat(caused.events) for copy in event.copies]
         if batches:
             items, more = await store_batches(
                 connection, self._moment(), batches, self._sender, backlog
@@ -186,6 +197,7 @@ class EndingWriter:
             for group in (parcel.group, *parcel.copies_of(parcel.group))
         ]
         groups += [group for batch in batches for group in (batch.group, *batch.copies)]
+        groups += [copy for event in _flat(caused.events) for copy in event.copies]
         groups += ended.automatic_sends
         keyed = [key for group in groups for key in group.keyed()]
         needed = {key for key in keyed if key is not None} | ended.keys

@@ -27,7 +27,7 @@ from tickwork.store.nouns.endpoint_rows import published_values
 from tickwork.store.nouns.endpoints import Endpoints
 from tickwork.store.nouns.hot_paths import HotPaths
 from tickwork.store.shared.columns import Kind
-from tickwork.store.sqlite.endpoints.publish import publish
+from tickwork.store.sqlite.endpoints.publish import NewEvent
 from tickwork.store.sqlite.engine.database import Database
 from tickwork.store.steps import NOW, Port, Statement, Steps, read_clock, writes
 
@@ -59,7 +59,7 @@ class SqliteEndpoints(Endpoints):
         self._database = database
 
     async def publish(self, scope: Scope, event: NewMessage, owner: str | None) -> Published:
-        return await publish(self._database, own_tenant(scope), event, owner)
+        return await self._database.write(NewEvent(own_tenant(scope), event, owner).publish)
 
     @writes(repeatable=True)
     def begin(self, scope: Scope, delivery: SlotDelivery) -> Steps[bool]:

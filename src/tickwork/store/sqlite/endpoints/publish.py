@@ -19,41 +19,57 @@ from tickwork.store.nouns.endpoint_rows import read_published, read_settings
 from tickwork.store.ports.sqlite import carry_out
 from tickwork.store.shared.columns import Kind
 from tickwork.store.sqlite.endpoints.deliveries import store_deliveries
-from tickwork.store.sqlite.engine.database import Database
 from tickwork.store.sqlite.engine.sql import SQL, from_microseconds
 from tickwork.store.sqlite.engine.work import Transaction
-from tickwork.store.sqlite.messages.send import send_copies
+from tickwork.store.sqlite.messages.send import Sent, send_copies
 from tickwork.store.steps import Statement
 
 _FIND = Statement("find_published", id=Kind.ID)
 
 
-async def publish(
-    database: Database, tenant: str, event: NewMessage, owner: str | None
-) -> Published:
-    """Publishes an event in one transaction."""
-    check_event(event)
+class NewEvent:
+    """An event to publish, in one transaction."""
 
-    def work(transaction: Transaction) -> Published:
-        if event.event_id is not None:
-            known = carry_out(transaction, _FIND.fetch_row(tenant, event.id))
-            check_same_event(event, None if known is None else read_published(known))
-        found = transaction.execute(SQL.endpoint_settings, (tenant,)).fetchall()
-        sent = published(event, from_microseconds(transaction.now))
+    def __init__(self, tenant: str, event: NewMessage, owner: str | None) -> None:
+        check_event(event)
+        self._tenant = tenant
+        self._event = event
+        self._owner = owner
+
+    def find(self, transaction: Transaction) -> None:
+        """Raises `Conflict` if its `event_id` was used for another event."""
+        if self._event.event_id is not None:
+            known = carry_out(transaction, _FIND.fetch_row(self._tenant, self._event.id))
+            check_same_event(self._event, None if known is None else read_published(known))
+
+    def deliver(self, transaction: Transaction) -> tuple[int, int]:
+        """Stores its deliveries to endpoints, without copies for queues. Returns how many endpoints
+        receive it, and how many of them did not have it before."""
+        found = transaction.execute(SQL.endpoint_settings, (self._tenant,)).fetchall()
+        sent = published(self._event, from_microseconds(transaction.now))
         endpoints = ((UUID(bytes=id_), read_settings(text)) for id_, text in found)
-        deliveries = new_deliveries(sent, endpoints, owner)
-        made = store_deliveries(transaction, tenant, deliveries)
-        queues = send_copies(transaction, tenant, [event])
-        return Published(
-            event_id=event_name(event),
-            queues=len(queues),
-            endpoints=len(deliveries),
-            is_repeat=made < len(deliveries)
-            or not all(queues.values())
-            or _is_done(transaction, tenant, queues, event),
-        )
+        deliveries = new_deliveries(sent, endpoints, self._owner)
+        return len(deliveries), store_deliveries(transaction, self._tenant, deliveries)
 
-    return await database.write(work)
+    def store_own(self, transaction: Transaction) -> Sent:
+        """Stores its deliveries to endpoints, without copies for queues."""
+        self.find(transaction)  # An event of the same settlement may have its `event_id`.
+        self.deliver(transaction)
+        return self._tenant, [self._event], None
+
+    def publish(self, transaction: Transaction) -> Published:
+        """Stores its deliveries and its copies."""
+        self.find(transaction)
+        endpoints, new = self.deliver(transaction)
+        queues = send_copies(transaction, self._tenant, [self._event])
+        return Published(
+            event_id=event_name(self._event),
+            queues=len(queues),
+            endpoints=endpoints,
+            is_repeat=new < endpoints
+            or not all(queues.values())
+            or _is_done(transaction, self._tenant, queues, self._event),
+        )
 
 
 def _is_done(

@@ -17,9 +17,9 @@ from tickwork.store.sqlite.messages.queue_rows import QueueRow, find_queue
 BULK_MESSAGES = 1_000
 
 
-Sent = tuple[str, Sequence[NewMessage], bytes]
-"""Stored messages, to be copied to subscribers: their tenant, themselves and the id of their queue.
-"""
+Sent = tuple[str, Sequence[NewMessage], bytes | None]
+"""Stored messages, to be copied to subscribers: their tenant, themselves and the id of their queue;
+None for events."""
 
 
 class Parcel:

@@ -14,9 +14,10 @@ from typing import Any, TypeAlias
 from uuid import UUID
 
 from tickwork.core.limits import is_possible_claim
-from tickwork.core.model import Ending, Fate, Scope, SettleResult
+from tickwork.core.model import Ending, Fate, Scope, Send, SettleResult
 from tickwork.core.queue.stats import CounterName
 from tickwork.store.shared.effects import by_writer
+from tickwork.store.sqlite.endpoints.publish import NewEvent
 from tickwork.store.sqlite.engine.counters import CountedMessages
 from tickwork.store.sqlite.engine.sql import (
     SQL,
@@ -59,7 +60,7 @@ class Endings:
     def __init__(self, scope: Scope, endings: Sequence[Ending], writers: EffectWriters) -> None:
         self._endings = endings
         self._indexes: dict[Fence, int] = {}
-        self._sends: list[tuple[int, Parcel | PreparedBatch]] = []
+        self._sends: list[tuple[int, Parcel | NewEvent | PreparedBatch]] = []
         batches: list[tuple[int, PreparedBatch]] = []
         self.rows = len(endings)
         for index, ending in enumerate(endings):
@@ -67,9 +68,7 @@ class Endings:
             if (scope.is_system or claim.tenant == scope.tenant) and is_possible_claim(claim):
                 fence = (claim.tenant, claim.id.bytes, claim.number, claim.holder.bytes)
                 self._indexes.setdefault(fence, index)
-                for send in ending.sends:
-                    parcel = Parcel(Scope(claim.tenant), send.queue, [send.message])
-                    self._sends.append((index, parcel))
+                self._sends += [(index, _sent(claim.tenant, send)) for send in ending.sends]
                 for batch in ending.batches:
                     batches.append((index, PreparedBatch(Scope(claim.tenant), batch)))
                     self.rows += len(batch.items)
@@ -160,6 +159,12 @@ class Endings:
         # Last, so that copies take no room from the settlement's own messages.
         for own in stored:
             send_copies(transaction, *own)
+
+
+def _sent(tenant: str, send: Send) -> Parcel | NewEvent:
+    if send.queue is None:
+        return NewEvent(tenant, send.message, send.owner)
+    return Parcel(Scope(tenant), send.queue, [send.message])
 
 
 def _ack(
