@@ -283,7 +283,9 @@ async def test_an_event_of_a_handler_is_published_if_its_ending_counts(store: St
     assert read_endpoint_envelope(message.body).endpoint == endpoint.id
 
 
-async def test_concurrent_settlements_publish_the_same_events_once(store: Store) -> None:
+async def test_concurrent_settlements_publish_the_same_events_once(
+    store: Store,
+) -> None:
     await make_endpoint(store, ordered=True)
     await make_queue(store)
     events = [new_event(event_id=f"order-{number}") for number in range(6)]

@@ -1,4 +1,4 @@
-"""Which schedules a caller may see: all of the tenant, or those of the owner it is bound to."""
+"""How routes name a schedule and a tenant, and show a schedule."""
 
 from __future__ import annotations
 
@@ -12,23 +12,12 @@ from tickwork.core.access import Caller, Permission, acting_for, check_access
 from tickwork.core.answers.schedule import ScheduleAnswer
 from tickwork.core.model import SYSTEM, Scope
 from tickwork.core.schedule.model import Schedule
-from tickwork.errors import NotFound
 from tickwork.ops.context import Context
 from tickwork.ops.schedules.public import show_stored
 from tickwork.ops.tenants import get_tenant
 
 ScheduleId = FromPath[str]
 """The id or the name of a schedule."""
-
-
-def visible_owner(asked: str | None, caller: Caller) -> str | None:
-    """The owner whose schedules are listed. Raises `NotFound` for one that the caller may not
-    see."""
-    if caller.owner is None:
-        return asked
-    if asked not in (None, caller.owner):
-        raise NotFound("owner", asked)
-    return caller.owner
 
 
 async def shown_schedule(context: Context, found: Schedule) -> Response[ScheduleAnswer]:

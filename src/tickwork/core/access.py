@@ -11,7 +11,7 @@ from enum import StrEnum
 from msgspec import Struct, structs
 
 from tickwork.core.model import Scope
-from tickwork.errors import Forbidden
+from tickwork.errors import FieldError, Forbidden, InvalidInput, NotFound
 
 
 class Permission(StrEnum):
@@ -76,6 +76,26 @@ def acting_for(caller: Caller, tenant: str | None) -> Caller:
             "Tickwork-Tenant: only a key with the scope admin may name another tenant",
         )
     return structs.replace(caller, tenant=tenant)
+
+
+def visible_owner(scope: Scope, asked: str | None) -> str | None:
+    """The owner whose records are listed: the one that is asked for, or that of the scope. Raises
+    `NotFound` for one that the scope does not reach."""
+    if scope.owner is None:
+        return asked
+    if asked is not None and not scope.reaches(asked):
+        raise NotFound("owner", asked)
+    return scope.owner
+
+
+def owner_of_new(scope: Scope, given: object, field: str = "owner") -> object:
+    """The owner of a new record: the one that is given, or that of the scope. Raises `InvalidInput`
+    for one that the scope does not reach."""
+    if scope.owner is None:
+        return given
+    if given not in (None, scope.owner):
+        raise InvalidInput([FieldError(field, "must be your own, or left out")])
+    return scope.owner
 
 
 def suspended(tenant: str) -> Forbidden:

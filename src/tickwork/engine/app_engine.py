@@ -19,6 +19,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec import structs
+
 from tickwork import clock, wiring
 from tickwork.app.declarations import Registry
 from tickwork.app.handlers import check_queue_name
@@ -98,15 +100,19 @@ class AppEngine:
         await self.declared.create_late(store)
         return store
 
-    async def context(self, queue: str | None = None) -> Context:
-        """What the verbs of this app work with. For a call that names a queue it raises
-        `InvalidInput` unless that is a name, and `NotFound` with the nearest name if there is no
-        such queue."""
+    def scope_of(self, owner: str | None) -> Scope:
+        """The scope of a call, or of one owner in it."""
+        return self.scope if owner is None else structs.replace(self.scope, owner=owner)
+
+    async def context(self, queue: str | None = None, *, owner: str | None = None) -> Context:
+        """What the verbs of this app work with, for one owner if it is given. For a call that names
+        a queue it raises `InvalidInput` unless that is a name, and `NotFound` with the nearest name
+        if there is no such queue."""
         if queue is not None:
             check_queue_name("queue", queue)
         context = Context(
             await self.ready(),
-            self.scope,
+            self.scope_of(owner),
             self.limits,
             self.registry.payload_sent,
             self.now,
@@ -210,7 +216,12 @@ class AppEngine:
     def outside(self) -> Outside:
         """Which targets outside its schedules may have."""
         return Outside(
-            self.check_url, self.public_url, self.secret_box, self.secret_reader, self.webhook_sink
+            self.check_url,
+            self.public_url,
+            self.secret_box,
+            self.secret_reader,
+            self.webhook_sink,
+            owner_targets=None,
         )
 
     def check_url(self, url: str) -> None:

@@ -46,6 +46,7 @@ from tickwork.facade.operate import (
     Subscriptions,
     Webhooks,
 )
+from tickwork.facade.owner import Owner
 from tickwork.facade.queue_app import QueueApp
 from tickwork.facade.schedules import (
     Calendars,
@@ -256,6 +257,11 @@ class Tickwork(QueueApp):
             idempotency_key: A repeat with the same key returns the first result, for a day.
         """
         return entity_handle(self._engine, entity, key, idempotency_key)
+
+    def owner(self, name: str) -> Owner:
+        """One user of the tenant: `await app.owner("ann").schedules.pause("report")`. Its verbs
+        reach only what belongs to that user; the rest is `NotFound`."""
+        return Owner(self._engine, name)
 
     def service(
         self,

@@ -29,13 +29,15 @@ from tickwork.core.queue.named_limit import NamedLimit
 from tickwork.engine.app_engine import AppEngine
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.ops import endpoints, events, limits
+from tickwork.ops.context import Context
 
 
 class Events:
-    """Publishes events."""
+    """Publishes events, of an app or of one owner."""
 
-    def __init__(self, engine: AppEngine) -> None:
+    def __init__(self, engine: AppEngine, owner: str | None = None) -> None:
         self._engine = engine
+        self._owner = owner
 
     async def publish(
         self,
@@ -54,19 +56,26 @@ class Events:
         that owner. Inside a handler the event is published with the ack of the handled message, or
         not at all; the answer has its `event_id` only, and a `Conflict` fails the message.
         """
-        engine = self._engine
-        event = events.new_event(engine.scope, type, data, key=key, event_id=event_id, owner=owner)
+        engine, scope = self._engine, self._engine.scope_of(self._owner)
+        receiver = events.event_owner(scope, owner)
+        event = events.new_event(scope, type, data, key=key, event_id=event_id)
         if (handling := engine.composer.handling()) is not None:
-            handling.send(Send(None, event, owner))
+            handling.send(Send(None, event, receiver))
             return Published(event_id=event_name(event))
-        return await events.publish_event(await engine.context(), event, owner)
+        context = await engine.context(owner=self._owner)
+        return await events.publish_event(context, event, receiver)
 
 
 class Endpoints:
-    """The addresses that receive events. An endpoint is given by its name or its id."""
+    """The addresses that receive events, of an app or of one owner. An endpoint is given by its
+    name or its id."""
 
-    def __init__(self, engine: AppEngine) -> None:
+    def __init__(self, engine: AppEngine, owner: str | None = None) -> None:
         self._engine = engine
+        self._owner = owner
+
+    async def _context(self) -> Context:
+        return await self._engine.context(owner=self._owner)
 
     async def create(
         self,
@@ -84,61 +93,58 @@ class Endpoints:
         `types` are types of events, or prefixes such as `order.*`. `EndpointOptions` describes the
         options.
         """
-        engine = self._engine
-        context = await engine.context()
+        context = await self._context()
         return await endpoints.create_endpoint(
             context, name, {"url": url, "types": types, **options}
         )
 
     async def get(self, name: GivenId) -> EndpointAnswer:
         """One endpoint with its settings and its health. Raises `NotFound`."""
-        return await endpoints.get_endpoint(await self._engine.context(), name)
+        return await endpoints.get_endpoint(await self._context(), name)
 
     async def list(
         self, *, limit: int = 100, after: str | None = None
     ) -> tuple[EndpointAnswer, ...]:
         """Endpoints by name. The next page: `after=endpoints[-1].name`."""
-        return await endpoints.list_endpoints(
-            await self._engine.context(), limit=limit, after=after
-        )
+        return await endpoints.list_endpoints(await self._context(), limit=limit, after=after)
 
     async def update(self, name: GivenId, **fields: Unpack[EndpointFields]) -> EndpointAnswer:
         """Changes the given fields; None means the default again. What waits is delivered with the
         new ones. `secret_headers` replaces all of them."""
-        return await endpoints.update_endpoint(await self._engine.context(), name, {**fields})
+        return await endpoints.update_endpoint(await self._context(), name, {**fields})
 
     async def rotate_secret(self, name: GivenId) -> str:
         """Replaces the signing secret and returns the new one; with `signature="v1a"`, its public
         key. The one before stays valid for a day: until then deliveries carry both signatures.
         Only the last two are valid: rotate twice to end a leaked one at once."""
-        return await endpoints.rotate_secret(await self._engine.context(), name)
+        return await endpoints.rotate_secret(await self._context(), name)
 
     async def public_keys(self, name: GivenId) -> tuple[str, ...]:
         """The public keys of an endpoint with `signature="v1a"`, the current one first; the one
         before it stays valid for a day after a rotation."""
-        return await endpoints.public_keys(await self._engine.context(), name)
+        return await endpoints.public_keys(await self._context(), name)
 
     async def test(self, name: GivenId) -> Attempt:
         """Sends an event of type `endpoint.test` at once and returns the attempt: its `code`, or
         its `error`. Nothing is stored, and the result changes nothing: it closes no breaker."""
-        return await endpoints.test_endpoint(await self._engine.context(), name)
+        return await endpoints.test_endpoint(await self._context(), name)
 
     async def disable(self, name: GivenId, reason: str = "disabled by hand") -> EndpointAnswer:
         """Stops deliveries. What waits, and what is published meanwhile, is kept."""
-        return await endpoints.disable_endpoint(await self._engine.context(), name, reason)
+        return await endpoints.disable_endpoint(await self._context(), name, reason)
 
     async def enable(self, name: GivenId) -> EndpointAnswer:
         """Resumes deliveries, oldest first; also at once, if the breaker is open."""
-        return await endpoints.enable_endpoint(await self._engine.context(), name)
+        return await endpoints.enable_endpoint(await self._context(), name)
 
     async def delete(self, name: GivenId) -> int:
         """Deletes an endpoint, its secrets and what waits for it; returns how many waited."""
-        return await endpoints.delete_endpoint(await self._engine.context(), name)
+        return await endpoints.delete_endpoint(await self._context(), name)
 
     async def stats(self, name: GivenId, *, since: datetime | str | None = None) -> EndpointStats:
         """Deliveries and attempts since a time, by default of the last 7 days."""
         start = read_instant("since", since)
-        return await endpoints.endpoint_stats(await self._engine.context(), name, since=start)
+        return await endpoints.endpoint_stats(await self._context(), name, since=start)
 
 
 class Limits:

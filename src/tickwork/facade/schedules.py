@@ -54,10 +54,14 @@ OptionalReference = TypeVar("OptionalReference", GivenId, GivenId | None)
 
 
 class Schedules:
-    """The schedules of an app, by id or name."""
+    """The schedules of an app, or of one owner, by id or name."""
 
-    def __init__(self, engine: AppEngine) -> None:
+    def __init__(self, engine: AppEngine, owner: str | None = None) -> None:
         self._engine = engine
+        self._owner = owner
+
+    async def _context(self) -> Context:
+        return await self._engine.context(owner=self._owner)
 
     async def create(self, **fields: Unpack[ScheduleFields]) -> ScheduleAnswer:
         """Creates a schedule: exactly one timing, a target, and policies.
@@ -72,18 +76,16 @@ class Schedules:
         `payload`, `name`, `owner`, `idempotency_key`, `delivery`, `overlap`, `retry`, `on_dead`,
         `on_success`, `on_failure`, `priority`, `expires_after_seconds`, `metadata`.
         """
-        engine = self._engine
         self._check_method(fields)
-        context = await engine.context()
+        context = await self._context()
         made = await create.create(context, fields)
         return await self._show(made)
 
     async def create_many(self, bodies: Sequence[ScheduleFields]) -> tuple[ScheduleAnswer, ...]:
         """Creates up to 1,000 schedules, all or none."""
-        engine = self._engine
         for number, fields in enumerate(bodies if _is_list(bodies) else ()):
             self._check_method(fields, f"[{number}].")
-        context = await engine.context()
+        context = await self._context()
         found = await create.create_many(context, bodies)
         return await show_stored(context, found)
 
@@ -95,8 +97,7 @@ class Schedules:
     ) -> int:
         """Creates any number of schedules in pieces, each all or none; returns how many.
         `on_progress` is called with the number created so far."""
-        engine = self._engine
-        context = await engine.context()
+        context = await self._context()
         return await create.create_bulk(
             context, self._checked(bodies) if _is_list(bodies) else bodies, on_progress=on_progress
         )
@@ -124,7 +125,7 @@ class Schedules:
         `metadata` finds schedules whose metadata has these values; it reads the tenant's schedules
         until the page is full, so prefer `owner` or `name_prefix` where there are many.
         """
-        context = await self._engine.context()
+        context = await self._context()
         selection = ScheduleSelection(
             status=None if status is None else _chosen(ScheduleStatus, "status", status),
             name_prefix=name_prefix,
@@ -192,10 +193,9 @@ class Schedules:
     ) -> when.Preview:
         """The next fires of a schedule that need not exist, strictly after `since` (default:
         now)."""
-        engine = self._engine
         body: dict[str, Any] = {**fields, "limit": limit, "from": since}
         with _python_names():
-            return await preview(await engine.context(), body)
+            return await preview(await self._context(), body)
 
     async def upcoming(
         self,
@@ -226,7 +226,7 @@ class Schedules:
         """The firings of each minute of the coming hours, the crowded minutes, and what a fire
         window would make of the busiest one."""
         return await forecast(
-            await self._engine.context(),
+            await self._context(),
             hours=hours,
             window_seconds=window_seconds,
         )
@@ -278,14 +278,14 @@ class Schedules:
 
     async def _find(self, reference: OptionalReference) -> tuple[Context, OptionalReference]:
         """The context, and the reference; the name of a function of this app means its schedule."""
-        context, registry = await self._engine.context(), self._engine.registry
+        context, registry = await self._context(), self._engine.registry
         if isinstance(reference, str) and reference in registry.schedules:
             name = await stored_name(context, registry.app_name, reference)
             return context, name
         return context, reference
 
     async def _show(self, stored: Schedule) -> ScheduleAnswer:
-        context = await self._engine.context()
+        context = await self._context()
         (shown,) = await show_stored(context, [stored])
         return shown
 

@@ -17,9 +17,11 @@ from uuid import UUID
 import msgspec
 from msgspec import structs
 
+from tickwork.core.access import owner_of_new
 from tickwork.core.answers.endpoint import CreatedEndpoint, EndpointAnswer
 from tickwork.core.answers.ids import GivenId
 from tickwork.core.delivery.endpoint import (
+    ENDPOINTS_MAX,
     ENDPOINTS_QUEUE,
     ENDPOINTS_SETTINGS,
     Attempt,
@@ -45,6 +47,7 @@ from tickwork.core.delivery.endpoint_request import (
 from tickwork.core.delivery.publish import published
 from tickwork.core.delivery.signature import SECRET_PREFIX, V1, Sign, new_secret, secret_key
 from tickwork.core.fields import TEXT_LENGTH_MAX, shown, text_faults
+from tickwork.core.limits import check_limit
 from tickwork.core.model import NewMessage, Scope
 from tickwork.core.schedule.fields import parse_id
 from tickwork.errors import (
@@ -83,6 +86,7 @@ async def create_endpoint(
     """Stores a new endpoint and its secrets. Raises `InvalidInput`, `Conflict` if the name is in
     use or the key is not that of the tenant's other secrets, `TooMany`."""
     box = context.outside.secret_box()
+    fields = owned_fields(context.scope, fields)
     given = _checked(
         lambda: read_name(name), lambda: read_endpoint(fields), context.outside.check_url
     )
@@ -110,6 +114,13 @@ async def create_endpoint(
     return CreatedEndpoint.of(made, _for_receiver(secret))
 
 
+def owned_fields(scope: Scope, fields: Mapping[str, object]) -> Mapping[str, object]:
+    """The fields of an endpoint with the owner of the scope."""
+    if scope.owner is None:
+        return fields
+    return {**fields, "owner": owner_of_new(scope, fields.get("owner"))}
+
+
 async def get_endpoint(context: Context, reference: GivenId) -> EndpointAnswer:
     """One endpoint by its name or id. Raises `NotFound`."""
     return EndpointAnswer.of(await find_endpoint(context, reference))
@@ -121,8 +132,11 @@ async def find_endpoint(context: Context, reference: GivenId) -> Endpoint:
     if not isinstance(given, UUID | str):
         fault = f"must be the name or id of an endpoint, not {shown(given)}"
         raise InvalidInput([FieldError("endpoint", fault)])
-    found = parse_id(given) if isinstance(given, str) else None
-    return await context.store.endpoints.get(context.scope, found or given)
+    parsed = parse_id(given) if isinstance(given, str) else None
+    found = await context.store.endpoints.get(context.scope, parsed or given)
+    if not context.scope.reaches(found.settings.owner):
+        raise NotFound("endpoint", given)
+    return found
 
 
 async def select_endpoint(
@@ -139,8 +153,13 @@ async def list_endpoints(
     context: Context, *, limit: int, after: str | None = None
 ) -> tuple[EndpointAnswer, ...]:
     """Endpoints by name."""
-    found = await context.store.endpoints.list(context.scope, limit, after=after)
-    return tuple(map(EndpointAnswer.of, found))
+    if context.scope.owner is None:
+        found = await context.store.endpoints.list(context.scope, limit, after=after)
+        return tuple(map(EndpointAnswer.of, found))
+    check_limit(limit)
+    found = await context.store.endpoints.list(context.scope, ENDPOINTS_MAX, after=after)
+    own = [endpoint for endpoint in found if context.scope.reaches(endpoint.settings.owner)]
+    return tuple(map(EndpointAnswer.of, own[:limit]))
 
 
 async def update_endpoint(
@@ -152,6 +171,8 @@ async def update_endpoint(
 ) -> EndpointAnswer:
     """Changes the given fields only. `secret_headers` replaces all of them. `check` may refuse the
     stored endpoint, such as for an old `If-Match`."""
+    if "owner" in fields:
+        fields = owned_fields(context.scope, fields)
     for _ in range(CHANGE_ATTEMPTS_MAX):
         stored = await find_endpoint(context, reference)
         if check is not None:

@@ -6,6 +6,7 @@ from datetime import datetime
 from uuid import UUID
 
 from tickwork import spans
+from tickwork.core.access import owner_of_new
 from tickwork.core.answers.delivery import DeliveryAnswer, DeliveryHistory
 from tickwork.core.answers.ids import Prefix, plain_text, public_id
 from tickwork.core.delivery.endpoint import (
@@ -39,11 +40,9 @@ def new_event(
     *,
     key: str | None = None,
     event_id: str | None = None,
-    owner: str | None = None,
 ) -> NewMessage:
     """Returns an event to publish. Raises `InvalidInput` for one that nobody could receive."""
     check_event_type(event_type)
-    check_owner(owner)
     key, event_id = map(plain_text, (key, event_id))
     event = NewMessage(
         id=_id(scope, event_id),
@@ -55,6 +54,14 @@ def new_event(
     )
     check_message(event)
     return event
+
+
+def event_owner(scope: Scope, owner: str | None) -> str | None:
+    """The owner whose endpoints receive an event, too. Raises `InvalidInput`."""
+    check_owner(owner)
+    owner = plain_text(owner)
+    owner_of_new(scope, owner)
+    return owner or scope.owner
 
 
 async def publish_event(context: Context, event: NewMessage, owner: str | None) -> Published:

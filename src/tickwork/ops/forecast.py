@@ -45,6 +45,9 @@ async def forecast(
     of all. `window_seconds` asks for the effect of a fire window of that length.
     `InvalidInput` if that takes more than `due_times_max`."""
     faults = []
+    if context.scope.owner is not None:
+        fault = "cannot be forecast alone: a forecast is that of a tenant; use app.schedules"
+        faults.append(FieldError("owner", fault))
     if not 1 <= hours <= FORECAST_HOURS_MAX:
         fault = f"must be from 1 to {FORECAST_HOURS_MAX}, not {hours}"
         faults.append(FieldError("hours", fault))

@@ -41,8 +41,9 @@ def _no_sink() -> WebhookSink:
 
 class Outside:
     """What an installation allows: the URLs of targets, callbacks if it has a public URL, and the
-    targets of owners in every tenant. `secret_box` makes a key if there is none; `secret_reader`
-    only reads. All are called when something needs them, because that reads the settings."""
+    targets of owners in every tenant (None: any target). `secret_box` makes a key if there is
+    none; `secret_reader` only reads. All are called when something needs them, because that reads
+    the settings."""
 
     __slots__ = (
         "check_url",
@@ -60,7 +61,7 @@ class Outside:
         secret_box: GetBox = _no_box,
         secret_reader: GetBox | None = None,
         webhook_sink: Callable[[], WebhookSink] = _no_sink,
-        owner_targets: tuple[str, ...] = (),
+        owner_targets: tuple[str, ...] | None = (),
     ) -> None:
         self.check_url = check_url
         self.public_url = public_url

@@ -84,9 +84,11 @@ async def publish_event(
     async def make(seed: UUID) -> Published:
         # An event without an id has one of the request: a repeat publishes nothing more.
         chosen = fields["event_id"] or f"evt_{seed.hex}"
-        given = {**fields, "event_id": chosen}
-        event = events.new_event(context.scope, event_type, data["data"], **given)
-        return await events.publish_event(context, event, fields["owner"])
+        owner = events.event_owner(context.scope, fields["owner"])
+        event = events.new_event(
+            context.scope, event_type, data["data"], key=fields["key"], event_id=chosen
+        )
+        return await events.publish_event(context, event, owner)
 
     return await once(make, context=context, caller=caller, request=request, key=idempotency_key)
 

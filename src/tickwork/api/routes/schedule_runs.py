@@ -23,7 +23,6 @@ from tickwork.api.schedule_access import (
     ScheduleId,
     named_scope,
     shown_schedule,
-    visible_owner,
 )
 from tickwork.core.access import Caller, Permission
 from tickwork.core.answers.schedule import Backfilled, Fires, FiringAnswer, ScheduleAnswer, Why
@@ -253,7 +252,7 @@ async def upcoming(
         limit=limit,
         since=read_instant("since", since),
         until=read_instant("until", until),
-        owner=visible_owner(owner, caller),
+        owner=owner,
     )
 
 

@@ -162,7 +162,7 @@ async def replace(
     if found:
         raise InvalidInput(found)
     await ensure_deliveries(context.store, [definition])
-    await check_owner_target(context, definition, context.outside.owner_targets)
+    await check_owner_target(context, definition)
     (await payload_check(context))(definition)
     definition = seal_secrets(context, known.id, definition, known.definition)
     anchor = anchor_after_update(rule, known.definition.rule, is_anew=is_anew)

@@ -103,7 +103,7 @@ async def create_many(
     if wrong:
         raise InvalidInput(_no_body(f"[{index}]", body) for index, body in wrong)
     limits = await limits_of(context)
-    wanted, misfits = _typed(owned(bodies, context.scope), context.types)
+    wanted, misfits = _typed([*owned(bodies, context.scope)], context.types)
     known: dict[int, Schedule] = {}
     try:
         new = await _read_all(context, limits, wanted, misfits, may_be_over=may_be_over, ids=ids)
@@ -139,7 +139,7 @@ async def check_many(
 ) -> None:
     """Raises what `create_many` would raise for schedules that are new, and stores nothing.
     `new_queues` are created before, and so many schedules deleted after."""
-    wanted, misfits = _typed(owned(bodies, context.scope), no_types)
+    wanted, misfits = _typed([*owned(bodies, context.scope)], no_types)
     new = await _read_all(
         context,
         await limits_of(context),
@@ -162,7 +162,7 @@ async def _check_allowed(context: Context, new: Sequence[NewSchedule]) -> None:
     check = await payload_check(context)
     for schedule in new:
         check(schedule.definition)
-        await check_owner_target(context, schedule.definition, context.outside.owner_targets)
+        await check_owner_target(context, schedule.definition)
 
 
 def _sealed(context: Context, new: NewSchedule) -> NewSchedule:
@@ -252,7 +252,8 @@ async def create_bulk(
     reading = _BulkReading(context, now, limits, holidays, await emails_allowed(context), known)
     await ensure_deliveries(context.store)
     try:
-        new = reading.schedules(bodies, on_progress, await payload_check(context))
+        own = owned(bodies, context.scope)
+        new = reading.schedules(own, on_progress, await payload_check(context))
         return await store_bulk(context, new)
     except NotFound as error:
         if error.kind != "queue":

@@ -12,6 +12,7 @@ from uuid import UUID
 from msgspec import structs
 
 from tickwork.core import when
+from tickwork.core.access import owner_of_new, visible_owner
 from tickwork.core.answers.ids import ENCODER, GivenId, Prefix, parse_public_id, public_id
 from tickwork.core.delivery.endpoint import ENDPOINTS_MAX
 from tickwork.core.entity.call import queue_of
@@ -73,6 +74,8 @@ async def list_schedules(
 
     Without a status it returns all but the deleted ones.
     """
+    if selection.owner is not None:
+        visible_owner(context.scope, selection.owner)
     return await context.store.schedules.list(context.scope, selection, limit)
 
 
@@ -86,19 +89,25 @@ def metadata_filter(wanted: object) -> str:
     return ENCODER.encode(wanted).decode()
 
 
-def owned(bodies: Sequence[Mapping[str, object]], scope: Scope) -> Sequence[Mapping[str, object]]:
-    """Bodies of new schedules with the owner of the scope, unless they name one."""
+def owned(bodies: Iterable[Mapping[str, object]], scope: Scope) -> Iterable[Mapping[str, object]]:
+    """Bodies of new schedules with the owner of the scope. Raises `InvalidInput` if one names
+    another."""
     if scope.owner is None:
         return bodies
-    return [{**body, "owner": body.get("owner", scope.owner)} for body in bodies]
+    given: Iterable[Any] = bodies
+    return (
+        {**body, "owner": owner_of_new(scope, body.get("owner"), f"[{index}].owner")}
+        if isinstance(body, Mapping)
+        else body  # Refused where all other faults are.
+        for index, body in enumerate(given)
+    )
 
 
-async def check_owner_target(
-    context: Context, definition: Definition, everywhere: Sequence[str]
-) -> None:
-    """Raises `Forbidden` if the scope is an owner's, and neither the tenant nor the installation,
-    in its list for `everywhere`, lets owners use the target."""
-    if context.scope.owner is not None and context.scope.tenant is not None:
+async def check_owner_target(context: Context, definition: Definition) -> None:
+    """Raises `Forbidden` if the scope is an owner's, and neither the tenant nor the installation
+    lets owners use the target. In an app it is the code that chooses, not the owner."""
+    everywhere = context.outside.owner_targets
+    if everywhere is not None and context.scope.owner and context.scope.tenant is not None:
         tenant = await context.store.tenants.get(Scope(context.scope.tenant), context.scope.tenant)
         check_target(definition, (*tenant.owner_targets, *everywhere))
 

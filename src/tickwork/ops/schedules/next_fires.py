@@ -15,6 +15,7 @@ from msgspec import structs
 
 from tickwork import clock
 from tickwork.core import when
+from tickwork.core.access import visible_owner
 from tickwork.core.answers.ids import GivenId, Id, Prefix
 from tickwork.core.answers.schedule import Fires, UpcomingFire
 from tickwork.core.limits import LIST_LIMIT_MAX
@@ -69,6 +70,7 @@ async def upcoming(
     for name, instant in (("since", since), ("until", until)):
         if instant is not None and instant.tzinfo is None:
             raise InvalidInput([FieldError(name, "must have an offset, such as +00:00")])
+    owner = visible_owner(context.scope, owner)
     now = await context.store.now()
     budget = _Budget()
 
