@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from tests.kit.sync_stub import STUB, stub_text
 from tickwork.core.options import (
     BatchOptions,
     HandlerOptions,
@@ -95,3 +96,8 @@ def test_a_correct_app_has_no_errors_and_its_types_are_known(checked: Checked) -
 def test_help_names_every_option(call: Any, options: Any) -> None:
     named = set(re.findall(r"`([a-z_]+)`", call.__doc__))
     assert names_of(options) - named == set()
+
+
+def test_the_types_of_sync_are_those_of_the_app() -> None:
+    """After a change of a signature: `python -m tests.kit.sync_stub`."""
+    assert STUB.read_text(encoding="utf-8") == stub_text()

@@ -13,10 +13,14 @@ import msgspec
 
 from tickwork.app.message import Message, MessageBatch
 from tickwork.core.answers.ids import Id
+from tickwork.core.answers.schedule import ScheduleAnswer
+from tickwork.core.delivery.endpoint import Published
+from tickwork.core.message.batch import Batch
 from tickwork.core.message.body import Outgoing
 from tickwork.facade.app import Tickwork
 from tickwork.facade.queue import Queue
 from tickwork.testing import Dead, Sent, harness
+from tickwork.workflow.step import Step
 
 
 class Email(msgspec.Struct):
@@ -73,6 +77,12 @@ def plainly(message: Message[dict[str, int]]) -> None:
     assert_type(message.body["a"], int)
 
 
+@app.workflow()
+async def double(_: Step, params: int) -> int:
+    """Twice the params."""
+    return 2 * params
+
+
 async def send() -> None:
     """Sends what fits, and cannot send what does not."""
     assert_type(await emails.send(Email("a@example.com")), Id)
@@ -87,6 +97,20 @@ async def send() -> None:
     await anything.send("plain", content_type="prose")  # type: ignore[arg-type]
     await welcome.send(Email("a"))  # type: ignore[attr-defined]
     plainly("text")  # type: ignore[arg-type]
+
+
+def send_and_wait() -> None:
+    """Without `await` the same is known."""
+    assert_type(app.sync.queue("emails", payload=Email).send(Email("a")), Id)
+    app.sync.queue("emails", payload=Email).send("a@example.com")  # type: ignore[arg-type]
+    assert_type(app.sync.batch(emails, [Email("a")]).progress(), Batch)
+    app.sync.batch(emails, [Parcel(1.0)])  # type: ignore[list-item]
+    assert_type(app.sync.schedules.get("report"), ScheduleAnswer)
+    app.sync.schedules.pause("report", now=True)  # type: ignore[call-arg]
+    assert_type(app.sync.owner("ann").schedules.list(), tuple[ScheduleAnswer, ...])
+    assert_type(app.sync.workflows.start(double, 2).result(timeout_seconds=5), int)
+    app.sync.workflows.start(double, "two")  # type: ignore[arg-type]
+    assert_type(app.sync.events.publish("order.paid", {}), Published)
 
 
 async def check() -> None:

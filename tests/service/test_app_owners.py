@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from tickwork.core.answers.schedule import ScheduleAnswer
 from tickwork.core.options import ScheduleFields
 from tickwork.errors import InvalidInput, NotFound
 from tickwork.facade.app import Tickwork
 from tickwork.facade.owner import Owner
-from tickwork.ops.schedules.public import Schedule
 from tickwork.testing import harness
 
 START = datetime(2026, 3, 2, 8, 30, tzinfo=UTC)
@@ -57,7 +57,7 @@ def tenant_app(app: Tickwork, request: pytest.FixtureRequest) -> Tickwork:
     return app if request.param == "default" else Tickwork(tenant="acme")
 
 
-async def make(whose: Tickwork | Owner, name: str) -> Schedule:
+async def make(whose: Tickwork | Owner, name: str) -> ScheduleAnswer:
     daily: ScheduleFields = {**EVERY_DAY, "name": name}
     return await whose.schedules.create(**daily)
 

@@ -46,6 +46,7 @@ BROAD_CATCHERS = frozenset(
         "workflow/do_steps.py",
         "workflow/execution.py",
         "workflow/body_calls.py",
+        "store/shared/watches.py",
     )
 )
 """Modules that may catch any exception, because code of the app can raise anything.
@@ -53,7 +54,8 @@ BROAD_CATCHERS = frozenset(
 A background loop logs the error and continues. An error of a handler or of its statements becomes
 an outcome, and an error of a step its record. An error of an app's module or payload type becomes
 an error message, and one of an ASGI application a 500. A value that cannot be logged is replaced by
-the name of its type. `permits.py` and `group_commit.py` pass an error to those who wait."""
+the name of its type. `permits.py`, `group_commit.py`, `callers_thread.py` and `watches.py` pass an
+error to those who wait."""
 
 NOUNS_IN_ING = frozenset({"firing", "wiring"})
 """Module names that end like a gerund and are none."""
@@ -82,7 +84,7 @@ STANDALONE = {
     "tickwork.core.http.route": "which paths a handler answers: no I/O",
     "tickwork.core.when.time_texts": "short forms are turned into objects before they are parsed",
     "tickwork.entity.call_wait": "waiting is shared by all calls of a process",
-    "tickwork.facade.access": "facade: a file per part of the app",
+    "tickwork.ops.background_loop": "the loop of a process: threads, forks, the end",
     "tickwork.service.scheduler.calendars": "a background job of the scheduler",
     "tickwork.store.workflow_contract": "part of the contract",
     "tickwork.store.entity_contract": "part of the contract",

@@ -55,10 +55,13 @@ from tickwork.facade.schedules import (
     declare_function,
 )
 from tickwork.facade.services import Service
+from tickwork.facade.sync_calls import waiting_app
 from tickwork.facade.workflows import Workflow, Workflows
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
+
+    from tickwork.facade.sync_app import SyncApp
 
 T = TypeVar("T")
 
@@ -111,6 +114,12 @@ class Tickwork(QueueApp):
     def name(self) -> str:
         """The name of this app. Processes with the same name run the same functions."""
         return self._engine.registry.app_name
+
+    @property
+    def sync(self) -> SyncApp:
+        """Every call of the app without `await`, for threads and scripts without an event loop:
+        `app.sync.queue("emails").send({"to": "a@example.com"})`."""
+        return waiting_app(self._engine, self)
 
     @property
     def tenant(self) -> str:

@@ -77,6 +77,7 @@ class LoopStores:
         self._open_store, self._before_close = open_store, before_close or _do_nothing
         self._by_loop: dict[asyncio.AbstractEventLoop, LoopStore] = {}
         self._borrowed: Store | None = None
+        self._borrowed_by: asyncio.AbstractEventLoop | None = None
 
     @property
     def is_open(self) -> bool:
@@ -88,6 +89,11 @@ class LoopStores:
     def is_in_harness(self) -> bool:
         """Whether a test harness drives this app."""
         return self._borrowed is not None
+
+    @property
+    def harness_loop(self) -> asyncio.AbstractEventLoop | None:
+        """The event loop of the test harness that drives this app."""
+        return None if self._borrowed is None else self._borrowed_by
 
     def check_not_in_harness(self, called: str) -> None:
         """Raises `InvalidInput` while a test harness drives this app.
@@ -125,7 +131,8 @@ class LoopStores:
     @contextmanager
     def using(self, store: Store) -> Iterator[None]:
         """Uses this store instead, in every event loop, while the context is open."""
-        before, self._borrowed = self._borrowed, store
+        before = self._borrowed
+        self._borrowed, self._borrowed_by = store, asyncio.get_running_loop()
         try:
             yield
         finally:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import contextmanager
+from threading import Thread
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -61,12 +62,18 @@ T = TypeVar("T")
 
 async def run_in_own_thread(call: Callable[..., T], *values: object) -> T:
     """Calls a function in a thread of its own. The event loop's executor may be full of an app's
-    work, and a shutdown must not wait for that."""
-    threads = ThreadPoolExecutor(1, thread_name_prefix="tickwork-own")
-    try:
-        return await asyncio.get_running_loop().run_in_executor(threads, call, *values)
-    finally:
-        threads.shutdown(wait=False)
+    work, and a shutdown must not wait for that; when the interpreter ends no executor takes any."""
+    done: Future[T] = Future()
+
+    def work() -> None:
+        done.set_running_or_notify_cancel()
+        try:
+            done.set_result(call(*values))
+        except BaseException as error:
+            done.set_exception(error)
+
+    Thread(target=work, name="tickwork-own").start()
+    return await asyncio.wrap_future(done)
 
 
 async def within(seconds: float, work: Coroutine[Any, Any, T]) -> T | None:
