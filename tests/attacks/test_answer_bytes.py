@@ -42,8 +42,9 @@ HEADROOM_BYTES = 10_000
 async def recorded(store: Store, clock: VirtualClock) -> None:
     """A run with six megabytes of results, and more of events."""
     await ensure_workflow(store, "content")
-    starts, on_conflict = read_starts("content", [{"id": "a"}], new_id())
-    await start_runs(Context(store, DEFAULT), starts, on_conflict)
+    context = Context(store, DEFAULT)
+    starts, on_conflict = read_starts(context, "content", [{"id": "a"}], new_id())
+    await start_runs(context, starts, on_conflict)
     (message,) = await claim(store, await join(store), queue=runs_queue("content"), scope=SYSTEM)
     run = await store.workflows.get(DEFAULT, "a")
     for number in range(STEPS):

@@ -45,7 +45,7 @@ async def test_a_run_does_its_steps_once_and_returns(app: Tickwork, database: st
         await h.drain()
         assert done == ["fetch"]
         status = await run.status()
-        assert (status.status, status.waits_for) == ("running", ("step cool-down: it sleeps",))
+        assert (status.status, status.waits_for) == ("sleeping", ("step cool-down: it sleeps",))
         assert status.wake_at == h.now + timedelta(seconds=3_600)
         await h.advance(minutes=59)
         assert done == ["fetch"]
@@ -475,7 +475,7 @@ async def test_a_run_past_its_deadline_fails_and_undoes_its_steps(
     async with harness(app, database=database) as h:
         run = await app.workflows.start(slow, deadline_seconds=60)
         await h.advance(seconds=59)
-        assert (await run.status()).status == "running"
+        assert (await run.status()).status == "sleeping"
         await h.advance(seconds=1)
         with pytest.raises(RunFailed, match="did not end before its deadline"):
             await run.result()

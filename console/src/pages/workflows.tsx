@@ -8,7 +8,7 @@ import { between, duration } from '../time'
 import { WhyBox } from './messages'
 
 const TOPICS = ['run', 'workflow', 'message.']
-const STATUSES = ['running', 'waiting', 'paused', 'completed', 'failed', 'diverged', 'cancelled', 'terminated'] as const
+const STATUSES = ['running', 'sleeping', 'waiting', 'paused', 'completed', 'failed', 'diverged', 'cancelled', 'terminated'] as const
 
 export function Workflows() {
   const loaded = useLoad('workflows', (signal) => get('/v1/workflows', { signal }), TOPICS)

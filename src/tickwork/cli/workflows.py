@@ -46,8 +46,8 @@ OfParent = Annotated[str, Option("Only the items of this run's maps.", "RUN")]
 Status = Annotated[
     str,
     Option(
-        "Only runs with this status: running, diverged, completed, failed, cancelled or "
-        "terminated.",
+        "Only runs with this status: running (all that have not ended), sleeping, waiting, paused, "
+        "diverged, completed, failed, cancelled or terminated.",
         "STATUS",
     ),
 ]

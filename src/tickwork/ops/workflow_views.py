@@ -11,7 +11,9 @@ from tickwork.core.answers.run import EventView, RestartPlan, RunView, StepView
 from tickwork.core.workflow.children import read_map
 from tickwork.core.workflow.control import Restart
 from tickwork.core.workflow.model import (
+    Doing,
     Run,
+    RunActivity,
     RunEvent,
     RunPage,
     RunStatus,
@@ -25,8 +27,15 @@ from tickwork.core.workflow.model import (
 DIVERGED = "diverged"
 """The status of a running run whose code does not agree with its record."""
 
+NO_ACTIVITY = RunActivity()
 
-def view(page: RunPage, window: RunWindow, node: str | None = None) -> RunView:
+
+def view(
+    page: RunPage,
+    window: RunWindow,
+    activity: RunActivity = NO_ACTIVITY,
+    node: str | None = None,
+) -> RunView:
     """A run with a window of its steps and events, as people see it. `node` executes it now."""
     run = page.run
     waiting = page.open_steps if run.status is RunStatus.RUNNING else ()
@@ -35,7 +44,7 @@ def view(page: RunPage, window: RunWindow, node: str | None = None) -> RunView:
     if node is not None and is_stopping(run):
         waits_for = [f"the step that runs on {node}"]
     return msgspec.structs.replace(
-        summary(run, is_executed=node is not None),
+        summary(run, activity),
         waits_for=tuple(waits_for),
         wake_at=min(times, default=None),
         steps=tuple(_step_view(step_at(step, page.now)) for step in page.steps),
@@ -63,23 +72,25 @@ def restart_plan(restart: Restart) -> RestartPlan:
     return RestartPlan(runs=restart.runs, repeats=restart.repeats, keeps=restart.keeps)
 
 
-def _status(run: Run, *, is_executed: bool) -> str:
-    if not is_stopping(run):
-        return DIVERGED if run.is_diverged else str(run.status)
-    if run.is_diverged and not run.paused:
+def _status(run: Run, activity: RunActivity) -> str:
+    if run.status.is_final:
+        return str(run.status)
+    if run.paused:
+        return Doing.PAUSED if activity.holder is None else "pausing"
+    if run.is_diverged:
         return DIVERGED
-    if not run.paused:
+    if run.control is not None:
         return "cancelling"
-    return "pausing" if is_executed else "paused"
+    return str(activity.wait or run.status)
 
 
-def summary(run: Run, *, is_executed: bool = False) -> RunView:
-    """A run without its steps and events. `is_executed`: a worker has it now."""
+def summary(run: Run, activity: RunActivity = NO_ACTIVITY) -> RunView:
+    """A run without its steps and events, and what happens to it now."""
     return RunView(
         id=run.id,
         workflow=run.workflow,
         version=run.version,
-        status=_status(run, is_executed=is_executed),
+        status=_status(run, activity),
         params=msgspec.json.decode(run.params),
         result=None if run.result is None else msgspec.json.decode(run.result),
         error=run.error,

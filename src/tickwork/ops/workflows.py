@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
 from math import inf
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from msgspec import Struct, structs
@@ -28,7 +28,7 @@ from tickwork.core.fields import (
 )
 from tickwork.core.limits import DELAY_SECONDS_MAX
 from tickwork.core.message.body import encode_json
-from tickwork.core.model import SYSTEM
+from tickwork.core.model import SYSTEM, ContentType
 from tickwork.core.stable_hash import derived_id
 from tickwork.core.workflow import control
 from tickwork.core.workflow.model import (
@@ -37,9 +37,11 @@ from tickwork.core.workflow.model import (
     STARTS_MAX,
     STEPS_MAX,
     ConflictPolicy,
+    Doing,
     NewEvent,
     NewRun,
     Run,
+    RunActivity,
     RunSelection,
     RunStatus,
     RunWindow,
@@ -54,9 +56,12 @@ from tickwork.errors import Conflict, FieldError, InvalidInput, NotFound, RunFai
 from tickwork.ops.audit import recorded
 from tickwork.ops.context import Context
 from tickwork.ops.schedules.lookup import ensure_hidden_queue, has_queue
-from tickwork.ops.workflow_views import DIVERGED, is_stopping, summary, view
+from tickwork.ops.workflow_views import DIVERGED, NO_ACTIVITY, is_stopping, summary, view
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
+
+if TYPE_CHECKING:
+    from tickwork.app.payloads import Payload
 
 RUNS_LISTED = 100
 """Number of runs that a list returns unless the caller gives a limit."""
@@ -90,9 +95,13 @@ _START_FIELDS: dict[str, FieldReader] = {
 }
 
 
-def read_starts(workflow: str, objects: Sequence[object], seed: UUID) -> tuple[list[RunStart], str]:
+def read_starts(
+    context: Context, workflow: str, objects: Sequence[object], seed: UUID
+) -> tuple[list[RunStart], str]:
     """Runs to start from JSON objects, and their common conflict policy. Their uids come from the
-    seed, so that a repeat starts the same runs. Raises `InvalidInput`."""
+    seed, so that a repeat starts the same runs. Raises `InvalidInput`, also for params that do not
+    fit the type of the workflow, if the app of this process declares it."""
+    payload = context.types(runs_queue(workflow), None)
     if len(objects) > STARTS_MAX:
         raise InvalidInput([_wrong_count(objects)])
     faults = list[FieldError]()
@@ -112,12 +121,22 @@ def read_starts(workflow: str, objects: Sequence[object], seed: UUID) -> tuple[l
         policies.add(known.pop("on_conflict", ConflictPolicy.ERROR))
         uid = derived_id(seed, f"run {index}")
         params = _encoded("params", object_.get("params"))
+        if payload is not None:
+            faults += _params_faults(payload, f"{prefix}params", params)
         starts.append(RunStart(workflow=workflow, params=params, uid=uid, **known))
     if len(policies) > 1:
         faults.append(FieldError("on_conflict", "must be the same for all runs of one request"))
     if faults:
         raise InvalidInput(faults)
     return starts, policies.pop() if policies else ConflictPolicy.ERROR
+
+
+def _params_faults(payload: Payload[Any], field: str, params: bytes) -> list[FieldError]:
+    try:
+        payload.check(params, ContentType.JSON)
+    except InvalidInput as error:
+        return [FieldError(field, fault.message) for fault in error.errors]
+    return []
 
 
 def _wrong_count(runs: Sequence[object]) -> FieldError:
@@ -225,13 +244,12 @@ async def get_run(
     page = await context.store.workflows.page(context.scope, _checked_id(run_id), window)
     if workflow not in (None, page.run.workflow):
         raise NotFound("run", run_id)
+    activity = (await _activities(context, [page.run])).get(page.run.uid, NO_ACTIVITY)
     node = None
-    if is_stopping(page.run):
-        holders = await context.store.workflows.claimed(context.scope, [page.run])
+    if is_stopping(page.run) and activity.holder is not None:
         names = {found.id: found.name for found in await context.store.nodes.list(SYSTEM)}
-        holder = holders.get(page.run.uid)
-        node = None if holder is None else names.get(holder, "a node that is gone")
-    return view(page, window, node)
+        node = names.get(activity.holder, "a node that is gone")
+    return view(page, window, activity, node)
 
 
 def _checked_steps(name: str, number: int) -> int:
@@ -249,16 +267,21 @@ async def list_runs(
     limit: int = RUNS_LISTED,
     before: tuple[datetime, UUID] | None = None,
 ) -> tuple[Run, ...]:
-    """Returns runs, newest first; those of one workflow, or with one status, which may be
-    `diverged`. Items of maps are listed by the id of their `parent`. `NotFound` for a workflow that
-    nobody has declared."""
-    choices = [*map(str, RunStatus), DIVERGED]
+    """Returns runs, newest first; those of one workflow, or with one status: `running` are all that
+    have not ended, of which some may be `sleeping`, `waiting`, `paused` or `diverged`. Items of
+    maps are listed by the id of their `parent`. `NotFound` for a workflow that nobody has
+    declared."""
+    choices = [*map(str, RunStatus), *map(str, Doing), DIVERGED]
     if status is not None and (message := choice_error(status, choices)) is not None:
         raise InvalidInput([FieldError("status", message)])
-    is_diverged = status == DIVERGED
-    stored = RunStatus.RUNNING if is_diverged else status and RunStatus(status)
+    stored = {str(stored): stored for stored in RunStatus}
+    doing = {str(doing): doing for doing in Doing}
     selection = RunSelection(
-        workflow=workflow, status=stored or None, parent_id=parent, is_diverged=is_diverged
+        workflow=workflow,
+        status=None if status is None else stored.get(status, RunStatus.RUNNING),
+        parent_id=parent,
+        is_diverged=status == DIVERGED,
+        doing=None if status is None else doing.get(status),
     )
     found = await context.store.workflows.list(context.scope, selection, limit, before=before)
     if not found and workflow is not None and not await _is_declared(context.store, workflow):
@@ -268,9 +291,14 @@ async def list_runs(
 
 async def summaries(context: Context, runs: Sequence[Run]) -> tuple[RunView, ...]:
     """Runs without their steps, as people see them."""
-    stopping = [run for run in runs if is_stopping(run)]
-    claimed = await context.store.workflows.claimed(context.scope, stopping) if stopping else {}
-    return tuple(summary(run, is_executed=run.uid in claimed) for run in runs)
+    found = await _activities(context, runs)
+    return tuple(summary(run, found.get(run.uid, NO_ACTIVITY)) for run in runs)
+
+
+async def _activities(context: Context, runs: Sequence[Run]) -> dict[UUID, RunActivity]:
+    """What happens to those of the runs that have not ended."""
+    running = [run.uid for run in runs if not run.status.is_final]
+    return await context.store.workflows.activities(context.scope, running) if running else {}
 
 
 async def _is_declared(store: Store, workflow: str) -> bool:

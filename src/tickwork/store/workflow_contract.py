@@ -12,13 +12,14 @@ from typing import Protocol
 from uuid import UUID
 
 from tickwork.core.health_facts import RunFacts
-from tickwork.core.model import Claim, Scope
+from tickwork.core.model import Claim, NewMessage, Scope
 from tickwork.core.workflow.control import Decision
 from tickwork.core.workflow.model import (
     Checkpoint,
     ConflictPolicy,
     NewRun,
     Run,
+    RunActivity,
     RunEnd,
     RunHistory,
     RunPage,
@@ -81,16 +82,24 @@ class Workflows(Protocol):
     async def assign_version(self, scope: Scope, claim: Claim, uid: UUID, version: str) -> bool:
         """Sets the version of a run that has none; False if the claim is no longer valid."""
 
-    async def diverge(self, scope: Scope, claim: Claim, uid: UUID, divergence: str | None) -> bool:
-        """Notes how a run diverges from its record, or with None that it does not; False if the
-        claim is no longer valid."""
+    async def diverge(
+        self,
+        scope: Scope,
+        claim: Claim,
+        uid: UUID,
+        divergence: str | None,
+        event: NewMessage | None = None,
+    ) -> bool:
+        """Notes how a run diverges from its record, or with None that it does not, and publishes
+        the event of that; False, and no change, if the claim is no longer valid."""
 
     async def route(self, scope: Scope, claim: Claim, queue: str) -> bool:
         """Gives up a claim of the message of a run, which then is ready in another shared queue;
         False, and no change, if the claim is no longer valid. `NotFound` for an unknown queue."""
 
-    async def claimed(self, scope: Scope, runs: Sequence[Run]) -> dict[UUID, UUID]:
-        """Returns the node that executes each of these runs now, by uid."""
+    async def activities(self, scope: Scope, uids: Sequence[UUID]) -> dict[UUID, RunActivity]:
+        """Returns which nodes execute these runs now and what they wait for, by uid, of those that
+        have a message."""
 
     async def change(self, scope: Scope, run_id: str, decide: Decision) -> Run:
         """Changes a run as decided, with its message, steps and events, in one transaction, and

@@ -33,7 +33,7 @@ from tickwork.core.workflow.control import Restart
 from tickwork.core.workflow.model import STEPS_MAX, Run
 from tickwork.ops import workflows
 from tickwork.ops.context import Context
-from tickwork.ops.workflow_views import restart_plan, summary
+from tickwork.ops.workflow_views import restart_plan
 
 ANY_WORKFLOW = "-"
 
@@ -54,6 +54,19 @@ StepsLimit = Annotated[
 ]
 EventsFrom = Annotated[
     int, QueryParameter(ge=0, le=EVENTS_FROM_MAX, description="How many events to leave out.")
+]
+
+
+RunListStatus = Literal[
+    "running",
+    "sleeping",
+    "waiting",
+    "paused",
+    "diverged",
+    "completed",
+    "failed",
+    "cancelled",
+    "terminated",
 ]
 
 
@@ -135,9 +148,9 @@ async def start_runs(
 
     async def make(seed: UUID) -> RunView | StartedRuns:
         objects = data if isinstance(data, list) else [data]
-        starts, on_conflict = workflows.read_starts(workflow, objects, seed)
+        starts, on_conflict = workflows.read_starts(context, workflow, objects, seed)
         made = await workflows.start_runs(context, starts, on_conflict)
-        shown = tuple(map(summary, made))
+        shown = await workflows.summaries(context, made)
         return StartedRuns(shown) if isinstance(data, list) else shown[0]
 
     return await once(make, context=context, caller=caller, request=request, key=idempotency_key)
@@ -148,7 +161,9 @@ async def list_runs(
     workflow: FromPath[str],
     context: NamedDependency[Context],
     status: FromQuery[
-        Literal["running", "diverged", "completed", "failed", "cancelled", "terminated"] | None
+        Annotated[
+            RunListStatus | None, Meta(description="`running` are all runs that have not ended.")
+        ]
     ] = None,
     parent: FromQuery[
         Annotated[str | None, Meta(description="Id of a run: list the items of its maps.")]

@@ -44,13 +44,14 @@ class RestartPlan(Struct, frozen=True, kw_only=True):
 
 
 class RunView(Struct, frozen=True, kw_only=True):
-    """A run, as people see it. While it runs, `status` is also `diverged` (its code does not agree
-    with its record, see `divergence`), `paused`, `pausing` until its running step has ended, and
-    `cancelling` until a worker has ended it. `waits_for` says what a run waits for, and `wake_at`
-    until when. An item of a map has a `parent_id`, and is named `parent_step` there. `steps_total`
-    is the number of steps, of which `steps` may be a part. If there are more, `steps_next` and
-    `events_next` are the `steps_from` and `events_from` with which to read on. `restart` is what a
-    restart did, or would do."""
+    """A run, as people see it. While it runs, `status` is also `sleeping`, `waiting` (for an event,
+    the items of a map, or another attempt), `diverged` (its code does not agree with its record,
+    see `divergence`), `paused`, `pausing` until its running step has ended, and `cancelling` until
+    a worker has ended it. `waits_for` says what a run waits for, and `wake_at` until when. An item
+    of a map has a `parent_id`, and is named `parent_step` there. `steps_total` is the number of
+    steps, of which `steps` may be a part. If there are more, `steps_next` and `events_next` are the
+    `steps_from` and `events_from` with which to read on. `restart` is what a restart did, or would
+    do."""
 
     id: str
     workflow: str

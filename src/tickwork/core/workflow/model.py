@@ -59,6 +59,9 @@ MAP_ITEMS_MAX = 10_000
 STARTS_MAX = 1_000
 """Maximum number of runs that one call starts."""
 
+FAILED_STEPS_MAX = 1_000
+"""Maximum number of steps that a run remembers as those that failed it."""
+
 RUN_RETENTION_SECONDS = 30 * 86_400
 """Seconds that a run is kept after it has ended."""
 
@@ -150,8 +153,8 @@ class Run(Struct, frozen=True, kw_only=True, gc=False):
     `parent_id` and `parent_step`.
 
     A run has diverged since `diverged_at`: its code does not ask for what `divergence` names. Steps
-    up to the position `accepted` need not be asked for. `failed_step` is the key of the step with
-    whose error the run failed."""
+    up to the position `accepted` need not be asked for. `failed_step` has the keys of the steps
+    with whose errors the run failed; read `failed_steps`."""
 
     tenant: str
     id: str
@@ -182,6 +185,25 @@ class Run(Struct, frozen=True, kw_only=True, gc=False):
     def is_diverged(self) -> bool:
         """Whether the run waits for code that agrees with its record."""
         return self.diverged_at is not None and not self.status.is_final
+
+    @property
+    def is_accepted(self) -> bool:
+        """Whether somebody lets the run go on although its code did not agree with its record."""
+        return self.divergence is not None and self.diverged_at is None
+
+    @property
+    def failed_steps(self) -> tuple[str, ...]:
+        """The keys of the steps with whose errors the run failed."""
+        return () if self.failed_step is None else tuple(self.failed_step.split(_BETWEEN_KEYS))
+
+
+_BETWEEN_KEYS = "\x1f"
+"""Separates the keys of steps: the unit separator of ASCII."""
+
+
+def join_keys(keys: Iterable[str]) -> str | None:
+    """Keys of steps as one text, `FAILED_STEPS_MAX` at most; None if there are none."""
+    return _BETWEEN_KEYS.join([*keys][:FAILED_STEPS_MAX]) or None
 
 
 class RunStep(Struct, frozen=True, kw_only=True, gc=False):
@@ -318,6 +340,22 @@ def _step_bytes(step: RunStep) -> int:
 NO_STEPS = RunWindow(0, 0)
 
 
+class Doing(StrEnum):
+    """What a running run does that no worker executes: it is paused, or it waits. One that sleeps
+    waits for nothing but the end of its sleeps."""
+
+    PAUSED = "paused"
+    SLEEPING = "sleeping"
+    WAITING = "waiting"
+
+
+class RunActivity(Struct, frozen=True, gc=False):
+    """The node that executes a run now, and what the run waits for if none does."""
+
+    holder: UUID | None = None
+    wait: Doing | None = None
+
+
 class RunSelection(Struct, frozen=True, kw_only=True):
     """Which runs to list: those that were started, or the children of one run."""
 
@@ -325,6 +363,7 @@ class RunSelection(Struct, frozen=True, kw_only=True):
     status: RunStatus | None = None
     parent_id: str | None = None
     is_diverged: bool = False
+    doing: Doing | None = None
 
 
 class RunResult(Struct, frozen=True, gc=False):

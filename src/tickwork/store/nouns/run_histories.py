@@ -10,7 +10,9 @@ from tickwork.core.workflow.model import (
     EVENT_BYTES,
     STEP_BYTES,
     Control,
+    Doing,
     Run,
+    RunActivity,
     RunEvent,
     RunHistory,
     RunPage,
@@ -98,6 +100,12 @@ def read_page(tenant: str, run_id: str, window: RunWindow) -> Steps[RunPage | No
         history.now,
         (yield from _COUNT_EVENTS.fetch_value(uid)),
     )
+
+
+def read_activity(row: Row) -> RunActivity:
+    """A row with the fields of `RunActivity`."""
+    wait = row["wait"]
+    return RunActivity(row["holder"], None if wait is None else Doing(wait))
 
 
 def read_run(row: Row) -> Run:

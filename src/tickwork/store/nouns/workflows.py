@@ -30,6 +30,7 @@ from tickwork.core.workflow.model import (
     ConflictPolicy,
     NewRun,
     Run,
+    RunActivity,
     RunEnd,
     RunHistory,
     RunPage,
@@ -45,6 +46,7 @@ from tickwork.store.nouns.hot_paths import HotPaths
 from tickwork.store.nouns.run_histories import (
     AskedRun,
     find_run,
+    read_activity,
     read_histories,
     read_page,
     read_run,
@@ -77,7 +79,7 @@ _LIST = Statement("list_runs", Run)
 _LIST_CHILDREN = Statement("list_child_runs", Run)
 _TROUBLED = Statement("troubled_runs", RunFacts)
 _RESULTS = Statement("run_results", RunResult)
-_HOLDERS = Statement("run_holders", id=Kind.ID, holder=Kind.ID)
+_ACTIVITIES = Statement("run_activities", uid=Kind.ID, holder=Kind.ID)
 _ASSIGN_VERSION = Statement("assign_version", uid=Kind.ID)
 _DIVERGE = Statement("diverge_run", uid=Kind.ID)
 _ROUTE = Statement("route_run_message", id=Kind.ID)
@@ -171,7 +173,7 @@ class Workflows(Noun, ABC):
         values = (
             *(tenant, selection.workflow, selection.status, *(before or (None, None)), limit),
             *(() if parent_id is None else (parent_id,)),
-            selection.is_diverged,
+            *(selection.is_diverged, selection.doing, NOW),
         )
         statement = _LIST if parent_id is None else _LIST_CHILDREN
         return tuple(map(read_run, (yield from statement.fetch(*values))))
@@ -186,11 +188,22 @@ class Workflows(Noun, ABC):
             return False
         return (yield from _ASSIGN_VERSION.fetch_row(*_fence(claim), uid, version)) is not None
 
-    @writes(repeatable=True, is_single=True)
-    def diverge(self, scope: Scope, claim: Claim, uid: UUID, divergence: str | None) -> Steps[bool]:
+    @writes(repeatable=True)
+    def diverge(
+        self,
+        scope: Scope,
+        claim: Claim,
+        uid: UUID,
+        divergence: str | None,
+        event: NewMessage | None = None,
+    ) -> Steps[bool]:
         if not is_own_claim(scope, claim):
             return False
-        return (yield from _DIVERGE.fetch_row(NOW, *_fence(claim), uid, divergence)) is not None
+        if (yield from _DIVERGE.fetch_row(NOW, *_fence(claim), uid, divergence)) is None:
+            return False
+        if event is not None:
+            yield from self._paths.publish_events({claim.tenant: [event]})
+        return True
 
     @writes(repeatable=True)
     def route(self, scope: Scope, claim: Claim, queue: str) -> Steps[bool]:
@@ -202,10 +215,10 @@ class Workflows(Noun, ABC):
         return row is not None
 
     @reads
-    def claimed(self, scope: Scope, runs: Sequence[Run]) -> Steps[dict[UUID, UUID]]:
-        by_message = {run.message_id: run.uid for run in runs}
-        rows = yield from _HOLDERS.fetch_each([(id_,) for id_ in by_message], own_tenant(scope))
-        return {by_message[row["id"]]: row["holder"] for row in rows}
+    def activities(self, scope: Scope, uids: Sequence[UUID]) -> Steps[dict[UUID, RunActivity]]:
+        asked = [(uid,) for uid in uids]
+        rows = yield from _ACTIVITIES.fetch_each(asked, NOW, own_tenant(scope))
+        return {row["uid"]: read_activity(row) for row in rows}
 
     @changes_once
     def change(self, scope: Scope, run_id: str, decide: Decision) -> Steps[Run]:
