@@ -338,7 +338,7 @@ async def test_the_dead_letter_of_a_run_waits_again_for_an_event_that_did_not_co
         await app.dead_letters.replay(runs_queue("approval"), ids=[dead.letter.id])
         await h.drain()
         (found,) = await app.workflows.list("approval")
-        assert found.status == "running"
+        assert found.status == "waiting"
         await app.workflows.get(found.id).send_event("approved", {"by": "ann"})
         await h.drain()
         assert await app.workflows.get(found.id).result() == "ann"
@@ -697,7 +697,7 @@ async def test_arguments_with_other_keys_than_texts_are_compared(database: str |
     [
         ("result", "the recorded result of step 'charge' does not fit this code: .*`cents`"),
         ("results of a map", r"the recorded result of step 'pages' does not fit this code: "),
-        ("params", "not asked for by this code: charge .*; this code raises .*: .*`cents`"),
+        ("params", "the params of the run do not fit this code; .*: .*`cents`"),
         ("error", "not asked for by this code: charge .*; this code raises KeyError: 'lamp'"),
         ("end", "not asked for by this code: charge .*; this code ends before"),
     ],

@@ -31,6 +31,7 @@ from tickwork.app.workflows import WorkflowDeclaration
 from tickwork.core.fields import no_queue
 from tickwork.core.model import QueueSettings
 from tickwork.core.near_names import nearest
+from tickwork.core.workflow.queue import workflow_of_queue
 from tickwork.errors import FieldError, InvalidInput
 
 CONCURRENCY_MAX = 10_000
@@ -353,7 +354,8 @@ class Registry:
 
     def payload_sent(self, queue: str, message_type: str | None) -> Payload[Any] | None:
         """The payload type of messages sent to a queue: the type of the queue, else the annotation
-        of the handler that will receive them. If both are given, a message has to fit both.
+        of the handler that will receive them. If both are given, a message has to fit both. Of the
+        hidden queue of a workflow, the type of its params.
 
         None if the queue is not declared. Raises `InvalidInput` for a type that is not a text.
         """
@@ -366,6 +368,9 @@ class Registry:
             payload = self._payload_sent(queue, message_type)
             if len(self._sent) < TYPES_KNOWN_MAX:
                 self._sent[queue, message_type] = payload
+        if payload is None and (workflow := workflow_of_queue(queue)) is not None:
+            declared = self.workflow(workflow)
+            payload = None if declared is None else declared.params
         return self.types_of_others(queue, message_type) if payload is None else payload
 
     def _payload_sent(self, queue: str, message_type: str | None) -> Payload[Any]:

@@ -16,6 +16,7 @@ from tickwork.core.fields import shown
 from tickwork.core.model import ContentType
 from tickwork.core.options import Given, OnConflict, StartOptions
 from tickwork.core.workflow.model import STEPS_MAX
+from tickwork.core.workflow.queue import runs_queue
 from tickwork.engine.app_engine import AppEngine
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.ops import workflows
@@ -364,9 +365,11 @@ class Workflows:
 
     def _start(self, workflow: AnyWorkflow, params: Any, **fields: Any) -> RunStart:
         name, declared = self._name(workflow), self._declared(workflow)
-        payload = payload_of(Any) if declared is None else declared.params
+        payload = self._engine.registry.payload_sent(runs_queue(name), None)
+        if declared is not None:
+            payload = declared.params
         try:
-            encoded = payload.encode(params)
+            encoded = (payload or payload_of(Any)).encode(params)
         except InvalidInput as error:
             faults = (FieldError("params", fault.message) for fault in error.errors)
             raise InvalidInput(faults) from None

@@ -68,6 +68,8 @@ class BodyCalls:
         self._recorded: dict[str, Callable[[], None]] = {}
         self._pending: dict[str, Callable[[], None]] = {}
         self._patches: list[StepCall[bool]] = []
+        self._failed: list[str] = []
+        self._failed_together: list[Sequence[BaseException]] = []
 
     @property
     def run_id(self) -> str:
@@ -166,6 +168,25 @@ class BodyCalls:
             self._begin(call, lambda: self._maps.begin(call, mapped, known))
         return call
 
+    def note_failed_together(self, errors: Sequence[BaseException]) -> None:
+        """Notes the errors of a `gather`, which raises only the first of them."""
+        self._failed_together.append(errors)
+
+    def failed_steps(self, error: BaseException) -> list[str]:
+        """The keys of the steps with whose errors a body has ended: those of its error, and those
+        after whose failure it called no step, so that nothing was done because of that."""
+        left, seen = [error], list[BaseException]()
+        while left:
+            error = left.pop()
+            if any(error is other for other in seen):
+                continue
+            seen.append(error)
+            left += error.exceptions if isinstance(error, BaseExceptionGroup) else ()
+            for errors in self._failed_together:
+                left += errors if any(error is other for other in errors) else ()
+        keys = [other.key for other in seen if isinstance(other, StepFailed)]
+        return [*dict.fromkeys([*keys, *self._failed])]
+
     def _resolve(self, call: StepCall[Any], known: RunStep, give: Callable[[], None]) -> None:
         """Gives the body a recorded result. One that this code cannot read is a divergence, and an
         error of the step once somebody has accepted this code."""
@@ -259,7 +280,8 @@ class BodyCalls:
             raise Dropped if self.steps.is_compensating else _reserved(made)
         if self._record.run.accepted:
             made = self._recall.key(made, kind)
-        call = self._calls[made] = StepCall(made, self._loop.create_future())
+        self._failed.clear()
+        call = self._calls[made] = StepCall(made, self._loop.create_future(), self._failed)
         if self.is_recalling:
             return call, self._recall.ask(made, kind, called)
         return call, self._record.steps.get(made)

@@ -19,13 +19,14 @@ T = TypeVar("T")
 
 class StepCall(Coroutine[Any, Any, T]):
     """A step that was called. It runs whether it is awaited or not; `await`, `gather` and
-    `TaskGroup.create_task` take it as a coroutine."""
+    `TaskGroup.create_task` take it as a coroutine. If it fails, its key is added to `failed`."""
 
-    __slots__ = ("_iterator", "future", "is_awaited", "key")
+    __slots__ = ("_iterator", "failed", "future", "is_awaited", "key")
 
-    def __init__(self, key: str, future: asyncio.Future[T]) -> None:
+    def __init__(self, key: str, future: asyncio.Future[T], failed: list[str]) -> None:
         self.key = key
         self.future = future
+        self.failed = failed
         self.is_awaited = False
         self._iterator: Generator[Any, None, T] | None = None
 
@@ -83,6 +84,7 @@ def resolve_call(
     if error is None:
         call.future.set_result(value)
     else:
+        call.failed.append(call.key)
         call.future.set_exception(error)
         call.future.exception()  # Marks it as retrieved: the body may never await it.
 

@@ -126,7 +126,7 @@ class Runner:
             return await self._execution(message, accepted, declared).execute()
         except Diverged as error:
             return await self._diverged(message, run, error)
-        except StoreUnavailable:
+        except (NotFound, StoreUnavailable):
             return Snoozed(AGAIN_SECONDS)
 
     def _execution(
@@ -149,10 +149,8 @@ class Runner:
         claim, divergence = message.stored.current_claim, str(diverged)
         is_new = run.diverged_at is None
         if is_new or not str(run.divergence).startswith(diverged.difference):
-            # The event first: a repeat has the same id, and is sent once.
-            event = run_diverged_event(run, divergence)
-            await self._store.messages.notify(Scope(run.tenant), event)
-            if not await self._store.workflows.diverge(SYSTEM, claim, run.uid, divergence):
+            event = run_diverged_event(run, claim, divergence)
+            if not await self._store.workflows.diverge(SYSTEM, claim, run.uid, divergence, event):
                 return Snoozed(0.0)  # Another worker has it.
         if is_new:
             self._observer.run_diverged(run, divergence)

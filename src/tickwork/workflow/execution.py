@@ -27,11 +27,13 @@ from tickwork.core.when import iso
 from tickwork.core.workflow.control import suspended
 from tickwork.core.workflow.model import (
     Control,
+    Run,
     RunEnd,
     RunHistory,
     RunStatus,
     RunStep,
     StepState,
+    join_keys,
 )
 from tickwork.core.workflow.step_key import compensation_name
 from tickwork.errors import ClaimLost, InvalidInput, StepFailed, StoreError, StoreUnavailable
@@ -107,7 +109,11 @@ class Execution:
         self._steps.is_stopping = run.control is not None or self._record.is_past_deadline()
         try:
             await self._record.load_maps()
-            return await self._conclude(await self._drive(self._body()))
+            try:
+                params = read_params(self._declared, run)
+            except Diverged as misfit:
+                return await self._refuse(misfit)
+            return await self._conclude(await self._drive(self._body(params)))
         except ClaimLost:
             return Snoozed(0.0)  # The store refuses it: another worker has the message.
         except StoreError:
@@ -115,14 +121,21 @@ class Execution:
         finally:
             await self._drop()
 
-    async def _body(self) -> bytes:
+    async def _refuse(self, misfit: Diverged) -> Outcome:
+        """What follows if this code cannot read the params of the run."""
+        run = self._record.run
+        has_record, is_cancelled = bool(self._record.steps), run.control is Control.CANCEL
+        if not run.is_accepted and not is_cancelled and (has_record or run.control is None):
+            raise misfit
+        if run.control is not None:
+            return await self._stop(run.control)
+        return await self._undo_and_end(RunStatus.FAILED, str(misfit))
+
+    async def _body(self, params: tuple[Any, ...]) -> bytes:
         """Calls the function of the workflow; its result as JSON."""
         declared = self._declared
-        given: tuple[Any, ...] = (Step(self._calls),)
-        if declared.takes_params:
-            given += (declared.params.decode(self._record.run.params, ContentType.JSON),)
         try:
-            returned = await declared.function(*given)
+            returned = await declared.function(Step(self._calls), *params)
         finally:
             if not self._steps.is_dropped:
                 await self._await_forgotten()
@@ -200,7 +213,7 @@ class Execution:
             return self._end(RunStatus.COMPLETED, result=task.result())
         if isinstance(error, ContinueAs):
             return await self._continue_as(error.params)
-        failed_step = _failed_step(error)
+        failed_step = join_keys(self._calls.failed_steps(error))
         return await self._undo_and_end(RunStatus.FAILED, _failure_text(error), failed_step)
 
     async def _conclude_waiting(self) -> Outcome:
@@ -352,6 +365,19 @@ class Diverged(Exception):
         super().__init__(f"{difference}; {ended}" if ended else difference)
 
 
+def read_params(declared: WorkflowDeclaration, run: Run) -> tuple[Any, ...]:
+    """The params of a run, as its function takes them; for a map the item. Raises `Diverged` for
+    what this code cannot read: a deploy has changed the type, or nobody has checked it."""
+    if not declared.takes_params:
+        return ()
+    try:
+        return (declared.params.decode(run.params, ContentType.JSON),)
+    except Exception as error:  # A type of the app may raise anything.
+        what = "the params of the run do" if run.parent_id is None else "the item does"
+        text = clean_error(f"{type(error).__name__}: {error}")[:ERROR_SHOWN_MAX]
+        raise Diverged(f"{what} not fit this code", text) from None
+
+
 def how_ended(body: asyncio.Future[Any]) -> str:
     """How a body has ended before it asked for its whole record; nothing for one that waits."""
     if not body.done() or body.cancelled():
@@ -381,12 +407,6 @@ def _recorded_args(step: RunStep, args: tuple[Any, ...]) -> Sequence[Any]:
         return args
     found: list[Any] = msgspec.json.decode(step.args)
     return found
-
-
-def _failed_step(error: BaseException) -> str | None:
-    """The key of the step with whose error a body has ended."""
-    cause = single_error(error)
-    return cause.key if isinstance(cause, StepFailed) else None
 
 
 def _failure_text(error: BaseException) -> str:

@@ -13,12 +13,12 @@ from msgspec import Struct
 
 from tickwork.app.invocation import enter, leave
 from tickwork.app.workflows import WorkflowDeclaration
-from tickwork.core.model import SYSTEM, ContentType, Scope
+from tickwork.core.model import SYSTEM, Scope
 from tickwork.core.workflow.model import Run, RunHistory, RunSelection, RunStatus
 from tickwork.core.workflow.queue import workflow_of_queue
 from tickwork.store.contract import Store
 from tickwork.workflow.body_calls import BodyCalls
-from tickwork.workflow.execution import DROP_SECONDS_MAX, Diverged, how_ended
+from tickwork.workflow.execution import DROP_SECONDS_MAX, Diverged, how_ended, read_params
 from tickwork.workflow.record import RunRecord
 from tickwork.workflow.step import ContinueAs, Step
 from tickwork.workflow.work import BodyHandling, Work, carry_out
@@ -116,31 +116,38 @@ async def _replay_run(store: Store, scope: Scope, declared: Declared, run: Run) 
 
 async def replay(store: Store, history: RunHistory, declared: WorkflowDeclaration) -> str | None:
     """How a run diverges from its record on this code; None if it does not."""
-    async with _replayed(store, history, declared) as (calls, task):
-        return _divergence(history, declared, calls, task)
+    try:
+        async with _replayed(store, history, declared) as (calls, task):
+            return _divergence(history, declared, calls, task)
+    except Diverged as misfit:
+        return str(misfit)
 
 
 async def find_map(
     store: Store, history: RunHistory, declared: WorkflowDeclaration, step: str
 ) -> FoundMap:
     """What the items of a map call on this code."""
-    async with _replayed(store, history, declared) as (calls, _):
-        return FoundMap(calls.steps.maps.works.get(step), calls.divergence())
+    try:
+        async with _replayed(store, history, declared) as (calls, _):
+            return FoundMap(calls.steps.maps.works.get(step), calls.divergence())
+    except Diverged as misfit:
+        return FoundMap(None, str(misfit))
 
 
 @asynccontextmanager
 async def _replayed(
     store: Store, history: RunHistory, declared: WorkflowDeclaration
 ) -> AsyncIterator[tuple[BodyCalls, asyncio.Future[Any]]]:
-    """Calls the body, which goes as far as the record does."""
-    record = _ReadRecord(store, history)
+    """Calls the body, which goes as far as the record does. Raises `Diverged` for params that the
+    code cannot read."""
+    params, record = read_params(declared, history.run), _ReadRecord(store, history)
     await record.load_maps()
     calls = BodyCalls(record, cast(Any, None), carry_out)
     steps = calls.steps
     steps.is_stopping = True  # So that no step starts.
     before = enter(BodyHandling())
     try:
-        task = steps.loop.start(_call(declared, history.run, Step(calls)))
+        task = steps.loop.start(_call(declared, Step(calls), params))
     finally:
         leave(before)
     try:
@@ -154,12 +161,9 @@ async def _replayed(
         await steps.loop.end(DROP_SECONDS_MAX)
 
 
-async def _call(declared: WorkflowDeclaration, run: Run, step: Step) -> Any:
-    """Calls the function of a workflow. Params that it cannot read are an error of its body."""
-    given: tuple[Any, ...] = (step,)
-    if declared.takes_params:
-        given += (declared.params.decode(run.params, ContentType.JSON),)
-    return await declared.function(*given)
+async def _call(declared: WorkflowDeclaration, step: Step, params: tuple[Any, ...]) -> Any:
+    """Calls the function of a workflow, which may return anything to await."""
+    return await declared.function(step, *params)
 
 
 def _divergence(

@@ -60,6 +60,7 @@ class Caller(Protocol):
     def map(
         self, name: object, work: Work, items: Sequence[MapItem], concurrency: int
     ) -> StepCall[list[Any]]: ...
+    def note_failed_together(self, errors: Sequence[BaseException]) -> None: ...
 
 
 class Step:
@@ -219,9 +220,10 @@ class Step:
         For two to six steps type checkers see a tuple, as with `asyncio.gather`.
         """
         results = await asyncio.gather(*steps, return_exceptions=True)
-        for result in results:
-            if isinstance(result, BaseException):
-                raise result
+        errors = [result for result in results if isinstance(result, BaseException)]
+        if errors:
+            self._caller.note_failed_together(errors)
+            raise errors[0]
         return results
 
     @overload

@@ -33,7 +33,7 @@ from tickwork.core.entity.call import Call, read_call
 from tickwork.core.limits import ENTITIES_PREFIX, HOPS_MAX
 from tickwork.core.message.dead_letter import Death
 from tickwork.core.message.error_summary import summary
-from tickwork.core.model import REASON_TOO_MANY_HOPS, NewMessage, slot_key
+from tickwork.core.model import REASON_TOO_MANY_HOPS, Claim, NewMessage, slot_key
 from tickwork.core.stable_hash import derived_id
 from tickwork.core.stream import NewStreamEvent
 from tickwork.core.when import iso
@@ -227,8 +227,9 @@ def renewal_failing_event(
     return _event(RENEWAL_FAILING, derived_id(outage_id, RENEWAL_FAILING), fields)
 
 
-def run_diverged_event(run: Run, divergence: str) -> NewMessage:
-    """The event for a run whose code does not agree with its record."""
+def run_diverged_event(run: Run, claim: Claim, divergence: str) -> NewMessage:
+    """The event for a run whose code does not agree with its record, as a worker with this claim
+    has found. A run that diverges again in the same way is another event."""
     fields: dict[str, object] = {
         "tenant": run.tenant,
         "workflow": run.workflow,
@@ -236,7 +237,7 @@ def run_diverged_event(run: Run, divergence: str) -> NewMessage:
         "version": run.version,
         "divergence": divergence,
     }
-    own = derived_id(run.uid, f"{RUN_DIVERGED}:{run.generation}:{run.signals}:{divergence}")
+    own = derived_id(run.uid, f"{RUN_DIVERGED}:{claim.id}:{claim.number}")
     return _event(RUN_DIVERGED, own, fields, correlation_id=run.correlation_id)
 
 

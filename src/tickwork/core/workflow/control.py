@@ -302,8 +302,8 @@ def can_revive(run: Run) -> bool:
 
 def steps_to_retry(run: Run, steps: Sequence[RunStep]) -> tuple[str, ...]:
     """The keys of the failed steps that a replay tries again: the compensations, or before any the
-    step with whose error the run failed. A failure that the body has caught stays as it is."""
-    wanted = {step.key for step in steps if is_compensation(step.key)} or {str(run.failed_step)}
+    steps with whose errors the run failed. A failure that the body has caught stays as it is."""
+    wanted = {step.key for step in steps if is_compensation(step.key)} or {*run.failed_steps}
     return tuple(
         step.key for step in steps if step.key in wanted and step.state is StepState.FAILED
     )

@@ -358,6 +358,8 @@ def with_typed_payload(fields: Mapping[str, object], payload_of: PayloadOf) -> M
     """
     target = fields.get("target")
     queue = target.get("queue") if isinstance(target, Mapping) else None
+    if (workflow := workflow_named(fields, "target")) is not None:
+        queue = runs_queue(workflow)
     message_type = target.get("message_type") if isinstance(target, Mapping) else None
     if not isinstance(queue, str) or not isinstance(message_type, str | None):
         return fields  # Reading the fields names this fault.
