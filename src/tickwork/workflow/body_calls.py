@@ -81,7 +81,8 @@ class BodyCalls:
 
     def do(self, name: object, key: object, work: Work) -> StepCall[Any]:
         arguments = encode_args(work.args)
-        check_args(name, work.args, arguments)
+        if b"null" in arguments:
+            check_args(name, work.args, arguments)
         called = name_call(work.function, arguments)
         call, known = self._call(name, StepKind.DO, key, called)
         if work.compensate is not None:
@@ -280,7 +281,8 @@ class BodyCalls:
             raise Dropped if self.steps.is_compensating else _reserved(made)
         if self._record.run.accepted:
             made = self._recall.key(made, kind)
-        self._failed.clear()
+        if self._failed:
+            self._failed.clear()
         call = self._calls[made] = StepCall(made, self._loop.create_future(), self._failed)
         if self.is_recalling:
             return call, self._recall.ask(made, kind, called)

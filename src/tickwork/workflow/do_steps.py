@@ -57,8 +57,10 @@ class Dos:
         even if it never ends."""
         steps = self._steps
         step = steps.record.new(call.key, StepKind.DO, StepState.STARTED, called, args)
-        is_recorded = work.compensate is None
-        steps.start(self._attempt(call, work, step, is_recorded=is_recorded))
+        if work.compensate is None:
+            steps.start(self._attempt(call, work, step))
+        else:
+            steps.start(self._attempt(call, work, step, is_recorded=False))
 
     def go_on(
         self, call: StepCall[Any], work: Work, known: RunStep, *, is_recorded: bool = True

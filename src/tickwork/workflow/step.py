@@ -374,7 +374,7 @@ def _work(
         faults.append(_no_function(name, called))
     if undone_by is not None and not callable(undone_by):
         faults.append(_no_function(name, undone_by))
-    if not _is_number(timeout_seconds) or not 0 < timeout_seconds <= 86_400 * 365:
+    if timeout_seconds is not STEP_TIMEOUT_SECONDS and not _may_take(timeout_seconds):
         fault = f"must be above 0 seconds and at most a year, not {shown(timeout_seconds)}"
         faults.append(FieldError("timeout_seconds", fault))
     if faults:
@@ -391,6 +391,10 @@ def _work(
 
 def _no_function(name: str, given: object) -> FieldError:
     return FieldError(f"step {name!r}", f"calls {shown(given)}, which is not a function")
+
+
+def _may_take(seconds: float) -> bool:
+    return _is_number(seconds) and 0 < seconds <= 86_400 * 365
 
 
 def _is_number(value: object) -> bool:

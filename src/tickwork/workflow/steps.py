@@ -125,7 +125,7 @@ class Steps:
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
         """Runs the work of a step in the loop of the worker."""
-        task = self._outer.create_task(work)
+        task = asyncio.Task(work, loop=self._outer)  # As `create_task`, at half its price.
         self.running.add(task)
         task.add_done_callback(self._on_done)
 
@@ -202,11 +202,13 @@ class Steps:
         """Gives the body the results that have arrived, unless the run is to stop here. A result
         waits for those with lower numbers, which are still being recorded."""
         arrived, skipped = self._arrived, self.record.skipped
-        while (number := self._delivered + 1) in arrived or number in skipped:
+        number = self._delivered + 1
+        while number in arrived or number in skipped:
             self._delivered = number
             result = arrived.pop(number, None)
             if result is not None and not self.is_stopping:
                 resolve_call(*result)
+            number += 1
 
 
 def _do_nothing(_boundary: str, _key: str) -> None:

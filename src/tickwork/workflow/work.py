@@ -69,7 +69,8 @@ def name_call(function: Callable[..., Any], arguments: bytes) -> str:
         arguments += encode_args((*function.args, function.keywords))
         function = function.func
     name = getattr(function, "__qualname__", None) or type(function).__qualname__
-    name = name.rpartition("<locals>.")[2]
+    if "." in name:  # Most functions of steps are not nested.
+        name = name.rpartition("<locals>.")[2]
     return f"{name} {blake2b(arguments, digest_size=DIGEST_BYTES).hexdigest()}"
 
 

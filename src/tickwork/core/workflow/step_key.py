@@ -21,7 +21,8 @@ class StepKeys:
 
     def next(self, name: object, key: object = None, *, task: object = None) -> str:
         """The key of the next step with this name; `task` is the task that calls it."""
-        checked = check_step_text("the name of a step", name)
+        is_known = isinstance(name, str) and name in self._used
+        checked = str(name) if is_known else check_step_text("the name of a step", name)
         if key is None:
             made = self._numbered(checked, task)
         else:
