@@ -11,46 +11,31 @@ default partition gets no partition.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
 import asyncpg
-from msgspec import structs
 
-from tickwork.core.audit import AUDIT_RETENTION_SECONDS
 from tickwork.core.delivery.endpoint import (
     DELIVERY_RETENTION_SECONDS,
-    PUBLISHED_RETENTION_SECONDS,
 )
-from tickwork.core.entity.call import RESULT_RETENTION_SECONDS
-from tickwork.core.limits import check_limit, check_system
 from tickwork.core.message.batch import BATCH_RETENTION_SECONDS
-from tickwork.core.message.dead_letter import DEAD_LETTER_RETENTION_SECONDS
-from tickwork.core.message.progress import PROGRESS_KEPT_SECONDS
-from tickwork.core.model import EVENT_RETENTION_SECONDS, Pruned, Scope
-from tickwork.core.queue.stats import COUNTER_RETENTION_SECONDS, CounterName
-from tickwork.core.request import REQUEST_RETENTION_SECONDS
 from tickwork.core.schedule.firing import FIRINGS_KEPT_SECONDS
-from tickwork.core.schedule.model import DELETED_KEPT_SECONDS
-from tickwork.core.stream import STREAM_RETENTION_SECONDS
 from tickwork.core.workflow.model import RUN_RETENTION_SECONDS
 from tickwork.store.ids import Moment
-from tickwork.store.nouns.dead_letters import read_dead_letter
 from tickwork.store.nouns.firings import read_firing
+from tickwork.store.nouns.hot_paths import HotPaths
+from tickwork.store.nouns.pruner import Pruner
 from tickwork.store.ports.asyncpg import carry_out
 from tickwork.store.postgres.engine.database import Connection, Database
 from tickwork.store.postgres.engine.sql import SQL
 from tickwork.store.postgres.messages.backlog import recount_backlog
 from tickwork.store.shared.archive import (
-    ARCHIVE_BATCH_MAX,
-    DEAD_LETTERS,
-    FIRINGS,
     Archive,
-    hour_of,
 )
-from tickwork.store.shared.counters import CounterKey, Counters
+from tickwork.store.steps import Native, Port, Statement
 
 DAYS_AHEAD = 3
 """Number of days, including today, that have a partition."""
@@ -168,93 +153,39 @@ RECEIPT_SECONDS = 86_400
 """Seconds to keep receipts of sends, which answer repeats."""
 
 
-class PostgresPruner:
-    """Deletes records after their retention. Those that are archived come last, because that may
-    fail."""
+_RUNS = Statement("prune_runs")
+_DELIVERIES = Statement("prune_deliveries")
+_RECEIPTS = Statement("prune_receipts")
 
-    def __init__(self, database: Database, moment: Moment, counters: Counters) -> None:
-        self._database = database
-        self._moment = moment
-        self._counters = counters
+
+class PostgresPruner(Pruner):
+    """Deletes records after their retention, and recounts backlogs."""
+
+    def __init__(self, port: Port, paths: HotPaths, database: Database, moment: Moment) -> None:
+        super().__init__(port, paths)
+        self._database, self._moment = database, moment
         self._partitions = FiringPartitions(database)
         self._last_capped: UUID | None = None
 
-    async def prune(self, scope: Scope, limit: int, *, archive: Archive | None = None) -> Pruned:
-        check_system(scope)
-        check_limit(limit)
-        now = self._moment()
-        if now is None:
-            now = await self._database.run(lambda connection: connection.fetchval(SQL.read_clock))
-            assert now is not None
+    async def _prune_parts(self, now: datetime, limit: int) -> Mapping[str, int]:
         await self._recount()
-        await self._take(SQL.prune_entity_results, now, RESULT_RETENTION_SECONDS, limit)
-        await self._take(SQL.prune_audit, now, AUDIT_RETENTION_SECONDS, limit)
-        await self._take(SQL.prune_stream, now, STREAM_RETENTION_SECONDS, limit)
-        await self._take(SQL.prune_requests, now, REQUEST_RETENTION_SECONDS, limit)
-        await self._take(SQL.prune_sessions, now, 0, limit)
-        await self._take(SQL.prune_published, now, PUBLISHED_RETENTION_SECONDS, limit)
-        deliveries = await self._take(SQL.prune_deliveries, now, DELIVERY_RETENTION_SECONDS, limit)
-        pruned = Pruned(
-            events=len(await self._take(SQL.prune_events, now, EVENT_RETENTION_SECONDS, limit)),
-            receipts=len(await self._take(SQL.prune_receipts, now, RECEIPT_SECONDS, limit)),
-            progress=len(await self._take(SQL.prune_progress, now, PROGRESS_KEPT_SECONDS, limit)),
-            batches=await self._take_batches(now, limit),
-            schedules=len(await self._take(SQL.prune_schedules, now, DELETED_KEPT_SECONDS, limit)),
-            counters=len(
-                await self._take(SQL.prune_counters, now, COUNTER_RETENTION_SECONDS, limit)
-            ),
-            deliveries=len(deliveries),
-            runs=len(await self._take(SQL.prune_runs, now, RUN_RETENTION_SECONDS, limit)),
-        )
-        return structs.replace(
-            pruned,
-            firings=await self._take_firings(now, limit, archive),
-            dead_letters=await self._take_dead_letters(now, limit, archive),
-        )
+        deliveries_until = now - timedelta(seconds=DELIVERY_RETENTION_SECONDS)
+        runs_until = now - timedelta(seconds=RUN_RETENTION_SECONDS)
+        receipts_until = now - timedelta(seconds=RECEIPT_SECONDS)
+        return {
+            "deliveries": await self._delete(_DELIVERIES, deliveries_until, limit),
+            "receipts": await self._delete(_RECEIPTS, receipts_until, limit),
+            "batches": await self._prune_batches(now, limit),
+            "runs": await self._delete(_RUNS, runs_until, limit),
+        }
 
-    async def _take_dead_letters(self, now: datetime, limit: int, archive: Archive | None) -> int:
-        if archive is None:
-            found = await self._take(
-                SQL.prune_dead_letters, now, DEAD_LETTER_RETENTION_SECONDS, limit
-            )
-        else:
-            found = await self._archive(
-                SQL.take_dead_letters,
-                hour_of(now),
-                DEAD_LETTER_RETENTION_SECONDS,
-                min(limit, ARCHIVE_BATCH_MAX),
-                lambda rows: archive.write(DEAD_LETTERS, hour_of(now), map(read_dead_letter, rows)),
-            )
-        self._counters.add_all(
-            CounterKey(
-                row["queue_id"],
-                row["tenant"],
-                CounterName.PRUNED,
-                row["type"] or "",
-                row["source"] or "",
-            )
-            for row in found
-        )
-        return len(found)
+    def _write(self, write: Callable[[], None]) -> Native:
+        return Native(lambda _connection: asyncio.to_thread(write))
 
-    async def _archive(
-        self,
-        statement: str,
-        now: datetime,
-        seconds: int,
-        limit: int,
-        write: Callable[[list[Any]], None],
-    ) -> list[Any]:
-        """Deletes records, which stay deleted only if they were written."""
-        until = now - timedelta(seconds=seconds)
-
-        async def work(connection: Connection) -> list[Any]:
-            found = await connection.fetch(statement, until, limit)
-            if found:
-                await asyncio.to_thread(write, found)
-            return found
-
-        return await self._database.transact(work, repeatable=False)
+    async def _prune_firings(self, now: datetime, limit: int, archive: Archive | None) -> int:
+        """Drops an old day, and deletes old records of the default partition."""
+        records = await self._partitions.turn(now, archive)
+        return records + await super()._prune_firings(now, limit, archive)
 
     async def _recount(self) -> None:
         """Recounts the backlog of some capped queues, in turn: a cap that was set during
@@ -272,28 +203,7 @@ class PostgresPruner:
                 )
             )
 
-    async def _take(self, statement: str, now: datetime, seconds: int, limit: int) -> list[Any]:
-        until = now - timedelta(seconds=seconds)
-        return await self._database.run(
-            lambda connection: connection.fetch(statement, until, limit), repeatable=False
-        )
-
-    async def _take_firings(self, now: datetime, limit: int, archive: Archive | None) -> int:
-        """Drops an old day, and deletes old records of the default partition."""
-        records = await self._partitions.turn(now, archive)
-        if archive is None:
-            found = await self._take(SQL.prune_firings, now, FIRINGS_KEPT_SECONDS, limit)
-        else:
-            found = await self._archive(
-                SQL.take_firings,
-                hour_of(now),
-                FIRINGS_KEPT_SECONDS,
-                limit,
-                lambda rows: archive.write(FIRINGS, hour_of(now), map(read_firing, rows)),
-            )
-        return records + len(found)
-
-    async def _take_batches(self, now: datetime, limit: int) -> int:
+    async def _prune_batches(self, now: datetime, limit: int) -> int:
         """Deletes items first, some at a time, and then batches without items."""
         until = now - timedelta(seconds=BATCH_RETENTION_SECONDS)
 

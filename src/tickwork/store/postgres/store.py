@@ -182,7 +182,7 @@ class PostgresStore:
             database, moment, ending_writer, removal, progress, self.entities, self.endpoints
         )
         self.requests = Requests(port)
-        self.pruner = PostgresPruner(database, moment, counters)
+        self.pruner = PostgresPruner(port, paths, database, moment)
         self._callers = CallersTransactions(database, counters, self.wakeups)
         self._of_callers: PostgresStore | None = None
 

@@ -132,7 +132,7 @@ class SqliteStore:
         self.firings = Firings(port, paths)
         self.stats = SqliteStats(database)
         self.requests = Requests(port)
-        self.pruner = SqlitePruner(database)
+        self.pruner = SqlitePruner(port, paths, database)
         self.nodes = SqliteNodes(port, database)
         self.reaper = SqliteReaper(database)
         self._callers = CallersTransactions(database.file, moment, write_counts)

@@ -116,7 +116,8 @@ _CURRENT: ContextVar[CallersTransaction] = ContextVar("tickwork_callers_transact
 class CallersDatabase(Database):
     """Runs work on the connection of the caller whose verb this is."""
 
-    bounds = default_planner = custom_plan = ""
+    bounds = default_planner = ""
+    custom_plan = ""
 
     def __init__(self, url: str) -> None:
         self.url = url
