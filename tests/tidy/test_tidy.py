@@ -98,6 +98,7 @@ STANDALONE = {
     "tickwork.store.sqlite.engine.wakeups": "the stores have one skeleton",
     "tickwork.store.sqlite.messages.dead_copies": "the stores have one skeleton",
     "tickwork.store.sqlite.queues": "the stores have one skeleton",
+    "tickwork.store.sqlite.pruner": "the stores have one skeleton",
     "tickwork.store.postgres.nodes": "the stores have one skeleton",
     "tickwork.engine.process": "what only a process of its own needs",
     "tickwork.testing.steps": "mocks and crashes of steps, which users see as h.steps",
