@@ -13,11 +13,12 @@ from tests.api.acts import problem, pull
 from tests.client.kit import InProcess
 from tests.kit.api import bearer, in_process, new_key
 from tests.stores.home import Home
-from tickwork import Client, InvalidInput, Message, Tickwork, clock
+from tickwork import Client, Entity, InvalidInput, Message, Tickwork, clock, exposed
 from tickwork.api import create_api
 from tickwork.api.server_state import AppTypes
 from tickwork.core import when
 from tickwork.facade.app import engine_of
+from tickwork.ops.entities import ensure_entity_type
 from tickwork.ops.tenants import create_tenant
 
 Http = httpx.AsyncClient
@@ -28,6 +29,11 @@ class Mail(Struct):
     to: str
 
 
+class Diary(Entity):
+    @exposed
+    async def note(self, text: str) -> None: ...
+
+
 def mail_app() -> Tickwork:
     app = Tickwork()
     app.queue("q")
@@ -35,17 +41,17 @@ def mail_app() -> Tickwork:
     @app.on("q", type="mail")
     async def deliver(message: Message[Mail]) -> None: ...
 
+    app.entities.register(Diary)
     return app
 
 
 @pytest.fixture
 async def http(home: Home) -> AsyncIterator[Http]:
-    registry = engine_of(mail_app()).registry
     api = create_api(
         now=clock.now,
         limits=when.Limits(min_interval_seconds=60),
         open_store=home.open,
-        types=AppTypes("default", registry.payload_sent),
+        types=AppTypes("default", engine_of(mail_app()).payload_sent),
     )
     store = await home.open()
     headers = bearer(await new_key(store))
@@ -111,6 +117,27 @@ async def test_the_payload_of_a_schedule_is_checked_against_the_types_of_the_app
     assert made.status_code == 201
     refused = await http.patch(f"/v1/schedules/{made.json()['id']}", json={"payload": WRONG})
     assert fields_of(problem(refused, 422, "invalid_input")) == ["payload"]
+
+
+async def test_the_method_that_a_schedule_calls_is_one_of_its_class(home: Home, http: Http) -> None:
+    store = await home.open()
+    await ensure_entity_type(store, "Diary")
+    await store.close()
+    target = {"type": "entity", "entity": "Diary", "key": "a", "method": "note"}
+    mistyped = {**target, "method": "noet"}
+    fields = {"daily_time": "09:00", "payload": "hello"}
+    refused = await http.post("/v1/schedules", json={**fields, "target": mistyped})
+    told = problem(refused, 422, "invalid_input")
+    fault = "Diary has no method 'noet'; do you mean note?"
+    assert told["errors"] == [{"field": "target.method", "message": fault}]
+    both = [{**fields, "target": target}, {**fields, "target": mistyped}]
+    refused = await http.post("/v1/schedules", json=both)
+    assert fields_of(problem(refused, 422, "invalid_input")) == ["[1].target.method"]
+    made = await http.post("/v1/schedules", json={**fields, "target": target})
+    assert made.status_code == 201, made.text
+    path = f"/v1/schedules/{made.json()['id']}"
+    refused = await http.patch(path, json={"target": mistyped})
+    assert fields_of(problem(refused, 422, "invalid_input")) == ["target.method"]
 
 
 async def test_an_edited_dead_letter_is_checked_against_the_types_of_the_app(http: Http) -> None:

@@ -178,7 +178,8 @@ class ReadAs(Payload[T]):
 
 
 PayloadOf = Callable[[str, str | None], Payload[Any] | None]
-"""The type of the messages of a queue and type; None if the app does not declare the queue."""
+"""The type of the messages of a queue and type; None if the app does not declare the queue. In the
+queue of an entity's calls the type is a method: `InvalidInput` if its class does not have it."""
 
 
 def no_types(_queue: str, _type: str | None) -> None:

@@ -108,7 +108,7 @@ def chosen_types(scope: Scope) -> PayloadOf:
     from tickwork.app.payloads import no_types
 
     engine = chosen_engine()
-    return engine.registry.payload_sent if engine and engine.own_scope == scope else no_types
+    return engine.payload_sent if engine and engine.own_scope == scope else no_types
 
 
 def server_url() -> str | None:

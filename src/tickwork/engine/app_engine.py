@@ -25,6 +25,7 @@ from tickwork import clock, wiring
 from tickwork.app.declarations import Registry
 from tickwork.app.handlers import check_queue_name
 from tickwork.app.invocation import check_read, step_out
+from tickwork.app.payloads import Payload
 from tickwork.app.services import AsgiApp, ServiceDeclaration
 from tickwork.channel.asgi import AsgiService
 from tickwork.channel.channels import WebhookSink
@@ -114,7 +115,7 @@ class AppEngine:
             await self.ready(),
             self.scope_of(owner),
             self.limits,
-            self.registry.payload_sent,
+            self.payload_sent,
             self.now,
             self.outside(),
         )
@@ -124,6 +125,12 @@ class AppEngine:
             except NotFound as error:
                 raise await with_nearest(context, error) from None
         return context
+
+    def payload_sent(self, queue: str, message_type: str | None) -> Payload[Any] | None:
+        """The type of what is sent to a queue, as this app declares it. For calls of entities the
+        type is a method: raises `InvalidInput` for one that their class does not have."""
+        self.entities.check_method(queue, message_type)
+        return self.registry.payload_sent(queue, message_type)
 
     async def close(self) -> None:
         """Finishes what was accepted, and closes the store of this event loop."""

@@ -12,9 +12,12 @@ from uuid import UUID
 from tickwork.app.declarations import Consumer, Registry
 from tickwork.app.message import Composer
 from tickwork.core.entity.call import queue_of
+from tickwork.core.fields import shown
+from tickwork.core.limits import ENTITIES_PREFIX
 from tickwork.entity.caller import Caller, CallNode
 from tickwork.entity.consumer import entity_consumer
 from tickwork.entity.entity import EntityType
+from tickwork.errors import FieldError, InvalidInput
 from tickwork.ops.entities import ensure_entity_type
 from tickwork.ops.stores import Store
 
@@ -39,6 +42,16 @@ class EntityCalls:
         self._registry, self._composer = registry, composer
         self._open, self._make_node = open, make_node
         self._callers: dict[Store, tuple[Caller, CallNode | None]] = {}
+
+    def check_method(self, queue: str, method: object) -> None:
+        """Raises `InvalidInput` for a method that a class of this app does not have. The queue is
+        that of calls of its entities."""
+        known = self.types.get(queue.removeprefix(ENTITIES_PREFIX))
+        if known is None or not queue.startswith(ENTITIES_PREFIX) or method in known.methods:
+            return
+        hint = known.near(str(method)) or f"it has {', '.join(sorted(known.methods)) or 'none'}"
+        fault = f"{known.name} has no method {shown(method)}; {hint}"
+        raise InvalidInput([FieldError("target.method", fault)])
 
     async def store(self, type_name: str) -> Store:
         """The store, with the hidden queue of a type of entities."""

@@ -49,7 +49,7 @@ def run(engine: AppEngine, on_started: Callable[[], None], options: dict[str, An
         on_started()
 
     def hosted() -> AbstractAsyncContextManager[Worker]:
-        types = engine.tenant, engine.registry.payload_sent
+        types = engine.tenant, engine.payload_sent
         return server.hosted(chosen, running, engine.http_application, report_first_key, types)
 
     drain_seconds = chosen.drain_seconds

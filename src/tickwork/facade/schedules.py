@@ -22,9 +22,8 @@ from tickwork.core.answers.schedule import (
     UpcomingFire,
     Why,
 )
-from tickwork.core.fields import Choice, Reader, read_id, read_instant, shown
+from tickwork.core.fields import Choice, Reader, read_id, read_instant
 from tickwork.core.options import RuleFields, ScheduleFields, SchedulePatch
-from tickwork.core.schedule.entity_target import entity_named
 from tickwork.core.schedule.firing import FiringStatus
 from tickwork.core.schedule.forecast import FORECAST_HOURS, Forecast
 from tickwork.core.schedule.model import (
@@ -76,15 +75,12 @@ class Schedules:
         `payload`, `name`, `owner`, `idempotency_key`, `delivery`, `overlap`, `retry`, `on_dead`,
         `on_success`, `on_failure`, `priority`, `expires_after_seconds`, `metadata`.
         """
-        self._check_method(fields)
         context = await self._context()
         made = await create.create(context, fields)
         return await self._show(made)
 
     async def create_many(self, bodies: Sequence[ScheduleFields]) -> tuple[ScheduleAnswer, ...]:
         """Creates up to 1,000 schedules, all or none."""
-        for number, fields in enumerate(bodies if _is_list(bodies) else ()):
-            self._check_method(fields, f"[{number}].")
         context = await self._context()
         found = await create.create_many(context, bodies)
         return await show_stored(context, found)
@@ -98,9 +94,7 @@ class Schedules:
         """Creates any number of schedules in pieces, each all or none; returns how many.
         `on_progress` is called with the number created so far."""
         context = await self._context()
-        return await create.create_bulk(
-            context, self._checked(bodies) if _is_list(bodies) else bodies, on_progress=on_progress
-        )
+        return await create.create_bulk(context, bodies, on_progress=on_progress)
 
     async def get(self, reference: Reference) -> ScheduleAnswer:
         """One schedule. Raises `NotFound`."""
@@ -141,7 +135,6 @@ class Schedules:
     async def update(self, reference: Reference, **patch: Unpack[SchedulePatch]) -> ScheduleAnswer:
         """Changes a schedule. Fields you pass replace the old values, None removes a field, a new
         timing replaces the old one. Slots that are due or running run as planned."""
-        self._check_method(patch)
         context, own = await self._find(reference)
         changed = await change.update(context, own, patch)
         return await self._show(changed)
@@ -256,26 +249,6 @@ class Schedules:
         context, own = await self._find(reference)
         return await why(context, own, read_instant("at", at))
 
-    def _checked(self, bodies: Iterable[ScheduleFields]) -> Iterator[ScheduleFields]:
-        for fields in bodies:
-            self._check_method(fields)
-            yield fields
-
-    def _check_method(self, fields: object, prefix: str = "") -> None:
-        """Raises `InvalidInput` for a target that names a method which a class of this app does not
-        have. What is no object is refused with all other faults."""
-        if not isinstance(fields, Mapping):
-            return
-        target = fields.get("target")
-        known = self._engine.entities.types.get(entity_named(fields) or "")
-        if known is None or not isinstance(target, Mapping):
-            return
-        method = target.get("method")
-        if isinstance(method, str) and method not in known.methods:
-            hint = known.near(method) or f"it has {', '.join(sorted(known.methods)) or 'none'}"
-            fault = f"{known.name} has no method {shown(method)}; {hint}"
-            raise InvalidInput([FieldError(f"{prefix}target.method", fault)])
-
     async def _find(self, reference: OptionalReference) -> tuple[Context, OptionalReference]:
         """The context, and the reference; the name of a function of this app means its schedule."""
         context, registry = await self._context(), self._engine.registry
@@ -380,8 +353,3 @@ def declare_function(
             for field_error in error.errors
         ]
         raise InvalidInput(faults) from None
-
-
-def _is_list(bodies: object) -> bool:
-    """Whether there are bodies to look at. What is no list is refused where all faults are."""
-    return isinstance(bodies, Iterable) and not isinstance(bodies, str | bytes | Mapping)

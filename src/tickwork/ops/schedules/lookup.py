@@ -354,9 +354,15 @@ def calendar_of(schedule: Schedule) -> str | None:
 def with_typed_payload(fields: Mapping[str, object], payload_of: PayloadOf) -> Mapping[str, object]:
     """Returns the fields with the payload as plain JSON values of the declared type.
 
-    Raises `InvalidInput` if the payload does not fit: every firing would become a dead letter.
+    Raises `InvalidInput` if the payload does not fit, or an entity has no such method: every firing
+    would become a dead letter.
     """
     target = fields.get("target")
+    entity = entity_named(fields)
+    if entity is not None and isinstance(target, Mapping):
+        if isinstance(method := target.get("method"), str):
+            payload_of(queue_of(entity), method)
+        return fields
     queue = target.get("queue") if isinstance(target, Mapping) else None
     if (workflow := workflow_named(fields, "target")) is not None:
         queue = runs_queue(workflow)
