@@ -73,6 +73,11 @@ async def handle(message): ...
         (["run", "shop:app", "--roles", "api,worker"], 2, "address already in use"),
         (["run", "broken:app"], 2, "importing broken failed: ZeroDivisionError"),
         (["run", "shop:other"], 2, "shop has no 'other'"),
+        (["run", "shop:app", "--roles", "king"], 2, "--roles: must be one of"),
+        (["run", "shop:app", "--prot", "1"], 2, "No such option '--prot'"),
+        (["run"], 2, "MODULE:APP"),
+        (["up", "--log-level", "loud"], 2, "--log-level: must be one of"),
+        (["up", "more"], 2, "unexpected extra argument"),
     ],
 )
 def test_whatever_ends_a_start_with_a_json_log_is_json(
@@ -90,6 +95,34 @@ def test_whatever_ends_a_start_with_a_json_log_is_json(
     lines = [json.loads(line) for line in ended.stderr.splitlines()]
     assert lines[-1]["event"] == "the process could not start"
     assert error in lines[-1]["error"]
+
+
+@pytest.mark.parametrize("place", ["option", "variable", "file", "no place"])
+def test_a_malformed_setting_is_written_as_the_log_is_asked_to_be(
+    tmp_path: Path, place: str
+) -> None:
+    if place == "file":
+        (tmp_path / "tickwork.toml").write_text('[server]\nlog_format = "json"\n')
+    asked = {"TICKWORK_LOG_FORMAT": "json"} if place == "variable" else {}
+    wrong = {"TICKWORK_METRICS_PORT": "many", "TICKWORK_DRAIN_SECOND": "1"}
+    ended = subprocess.run(
+        [sys.executable, "-m", "tickwork", "up", *["--log-format=json"] * (place == "option")],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        timeout=60,
+        env=os.environ | asked | wrong,
+    )
+    warning, error = ended.stderr.splitlines()
+    assert ended.returncode == 2
+    if place == "no place":
+        assert warning.startswith("tickwork: warning: TICKWORK_DRAIN_SECOND is not a known")
+        assert error.startswith("tickwork: TICKWORK_METRICS_PORT: must be")
+    else:
+        assert json.loads(warning)["level"] == "warning"
+        assert json.loads(warning)["warning"].startswith("TICKWORK_DRAIN_SECOND is not a known")
+        assert json.loads(error)["level"] == "error"
+        assert json.loads(error)["error"].startswith("TICKWORK_METRICS_PORT: must be")
 
 
 @pytest.mark.parametrize(

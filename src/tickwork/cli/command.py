@@ -60,6 +60,7 @@ from tickwork.cli.output import (
     print_error,
     print_report,
 )
+from tickwork.cli.start_errors import errors_of_start
 from tickwork.cli.values import number, whole_number
 
 if TYPE_CHECKING:
@@ -507,21 +508,23 @@ class Group(click.Group):
         windows_expand_args: bool = True,
         **extra: Any,
     ) -> Any:
-        try:
-            code = super().main(
-                args,
-                prog_name,
-                complete_var,
-                standalone_mode=False,
-                windows_expand_args=windows_expand_args,
-                **extra,
-            )
-        except click.ClickException as error:
-            print_error(_said(error))
-            code = error.exit_code
-        except click.Abort:
-            print_error("aborted")
-            code = EXIT_FAILED
+        words = sys.argv[1:] if args is None else args
+        with errors_of_start(words):
+            try:
+                code = super().main(
+                    args,
+                    prog_name,
+                    complete_var,
+                    standalone_mode=False,
+                    windows_expand_args=windows_expand_args,
+                    **extra,
+                )
+            except click.ClickException as error:
+                print_error(_said(error))
+                code = error.exit_code
+            except click.Abort:
+                print_error("aborted")
+                code = EXIT_FAILED
         if standalone_mode:
             sys.exit(code if isinstance(code, int) else 0)
         return code

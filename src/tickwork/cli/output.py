@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol, TypeVar
 from uuid import UUID
 
 import click
@@ -312,11 +312,17 @@ EXIT_BAD_USAGE = 2
 EXIT_INTERRUPTED = 130
 
 
-_WRITE_ERROR: ContextVar[Callable[[str], None] | None] = ContextVar("write_error", default=None)
+class WriteError(Protocol):
+    """Writes an error or a warning."""
+
+    def __call__(self, sentence: str, *, is_warning: bool) -> None: ...
+
+
+_WRITE_ERROR: ContextVar[WriteError | None] = ContextVar("write_error", default=None)
 
 
 @contextmanager
-def errors_written_by(write: Callable[[str], None]) -> Iterator[None]:
+def errors_written_by(write: WriteError) -> Iterator[None]:
     """Inside, errors are written by a function instead of being printed: as lines of a log."""
     token = _WRITE_ERROR.set(write)
     try:
@@ -325,12 +331,13 @@ def errors_written_by(write: Callable[[str], None]) -> Iterator[None]:
         _WRITE_ERROR.reset(token)
 
 
-def print_error(sentence: str) -> None:
+def print_error(sentence: str, *, is_warning: bool = False) -> None:
     """Prints one line on stderr."""
     if (write := _WRITE_ERROR.get()) is not None:
-        write(sentence)
+        write(sentence, is_warning=is_warning)
         return
-    click.echo(f"tickwork: {escape_controls(' '.join(sentence.split()))}", err=True)
+    said = "warning: " if is_warning else ""
+    click.echo(f"tickwork: {said}{escape_controls(' '.join(sentence.split()))}", err=True)
 
 
 def fail(sentence: str, *, code: int = EXIT_FAILED) -> NoReturn:

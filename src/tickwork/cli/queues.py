@@ -127,7 +127,7 @@ async def _warn_of_missing(client: Client, endpoint: str) -> None:
         await client.endpoints.get(endpoint)
     except NotFound:
         wait = "messages wait until it is created"
-        print_error(f"warning: there is no endpoint {endpoint}; {wait}")
+        print_error(f"there is no endpoint {endpoint}; {wait}", is_warning=True)
 
 
 @queues.client_command(

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
 import traceback
-from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -20,6 +18,7 @@ from msgspec import Struct, structs
 from tickwork.cli.command import Group
 from tickwork.cli.options import Argument, Option
 from tickwork.cli.output import EXIT_BAD_USAGE, errors_written_by, fail, refuse
+from tickwork.cli.start_errors import write_error
 from tickwork.cli.store_session import warn_of_variables
 from tickwork.errors import InvalidInput, TickworkError
 
@@ -98,8 +97,7 @@ def run_app(options: RunOptions, target: Target, debug: Debug = False) -> None:
     flags: dict[str, Any] = structs.asdict(options)
     warn_of_variables()
     settings = _settings(flags)
-    with errors_as_the_log(settings):
-        _run(target, settings, flags, debug=debug)
+    _run(target, settings, flags, debug=debug)
 
 
 def _run(target: str, settings: Settings, flags: dict[str, Any], *, debug: bool) -> None:
@@ -122,30 +120,14 @@ def _run(target: str, settings: Settings, flags: dict[str, Any], *, debug: bool)
         fail_start(error, settings)
 
 
-def errors_as_the_log(settings: Settings) -> AbstractContextManager[None]:
-    """Inside, an error is a line of the log if that was asked to be JSON."""
-    if settings.log_format != "json":
-        return nullcontext()
-    return errors_written_by(partial(_write_error, settings))
-
-
 def fail_start(error: TickworkError, settings: Settings) -> NoReturn:
     """Ends a start with its error: a sentence on a terminal, otherwise a line of the log."""
     from tickwork.service.process_lifecycle import is_console
 
     if is_console(settings.log_format):
         fail(str(error))
-    with errors_written_by(partial(_write_error, settings, code=error.code)):
+    with errors_written_by(partial(write_error, code=error.code)):
         fail(str(error))
-
-
-def _write_error(settings: Settings, sentence: str, code: str | None = None) -> None:
-    from tickwork.service.observe.log_events import LogEvent
-    from tickwork.service.observe.log_set_up import LogSetUp
-
-    LogSetUp(settings.log_format, settings.log_level).apply()
-    event = LogEvent("the process could not start", error=sentence, code=code)
-    logging.getLogger("tickwork").error(event)
 
 
 def _print_commands(app: Tickwork, target: str, settings: Settings) -> None:

@@ -59,7 +59,7 @@ def warn_of_variables() -> None:
     from tickwork.settings import misspelled_variables
 
     for sentence in misspelled_variables(os.environ):
-        print_error(f"warning: {sentence}")
+        print_error(sentence, is_warning=True)
 
 
 def with_context(

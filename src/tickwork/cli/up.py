@@ -12,7 +12,7 @@ from msgspec import Struct, structs
 from tickwork.cli.command import Group
 from tickwork.cli.options import Option
 from tickwork.cli.output import EXIT_BAD_USAGE, fail
-from tickwork.cli.run import LogFormat, WaitSeconds, errors_as_the_log, fail_start
+from tickwork.cli.run import LogFormat, WaitSeconds, fail_start
 from tickwork.cli.store_session import load_settings, warn_of_variables
 from tickwork.errors import InvalidInput, MissingExtra, TickworkError
 
@@ -57,8 +57,7 @@ def start_server(options: ServerOptions) -> None:
     """
     warn_of_variables()
     settings = load_settings(USUAL_LOG_LEVEL, **structs.asdict(options))
-    with errors_as_the_log(settings):
-        _up(settings)
+    _up(settings)
 
 
 def _up(settings: Settings) -> None:
