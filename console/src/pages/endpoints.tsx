@@ -115,7 +115,7 @@ export function Endpoint({ id }: { id: string }) {
               onAct={() =>
                 ask({
                   title: `Send dead deliveries of ${data.name} again?`,
-                  text: `${count(stats.data?.dead ?? 0, 'delivery', 'deliveries')} died in the time that is counted below.`,
+                  text: `Those that failed since the time below are sent again; how many, is said then. ${count(stats.data?.dead ?? 0, 'delivery', 'deliveries')} died in the last seven days.`,
                   fields: <Input label="That failed since" name="since" required value={new Date(Date.now() - 86_400_000).toISOString()} />,
                   act: 'Recover',
                   run: async ({ since }) => {

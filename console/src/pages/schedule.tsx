@@ -106,7 +106,7 @@ function Actions({ schedule, reload }: { schedule: Answer; reload: () => void })
         <Act needs="manage" onAct={() => post('/v1/schedules/{schedule}/pause', named).then(() => done('Paused.'))}>
           Pause
         </Act>
-      ) : (
+      ) : schedule.status === 'completed' ? null : (
         <Act needs="manage" isMain onAct={() => post('/v1/schedules/{schedule}/resume', named).then(() => done('Resumed.'))}>
           Resume
         </Act>
