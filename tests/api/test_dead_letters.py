@@ -73,6 +73,14 @@ async def test_a_page_of_few_dead_letters_is_short_and_goes_on_where_it_ended(
     assert pages == [[], [], ids[4:]]
 
 
+async def test_a_dead_letter_shows_the_correlation_that_its_message_began(http: Http) -> None:
+    begun, told = await die(http), await die(http, correlation_id="order 1")
+    assert (begun["correlation_id"], told["correlation_id"]) == (begun["message_id"], "order 1")
+    await http.post(f"{DEAD}/replay", json={"ids": [begun["id"]]})
+    (again,) = (await http.get("/v1/queues/q/messages")).json()["items"]
+    assert again["correlation_id"] == begun["correlation_id"]
+
+
 async def test_dead_letters_of_a_queue_are_replayed_and_discarded(http: Http) -> None:
     first, second = await die(http), await die(http)
     replayed = await http.post(f"{DEAD}/replay", json={"ids": [first["id"]]})

@@ -37,7 +37,7 @@ class DeadLetter(Struct, frozen=True, kw_only=True):
     key: str | None
     priority: int
     event_id: str | None
-    correlation_id: str | None
+    correlation_id: Annotated[str, Meta(description="Its message's own id if it began a story.")]
     causation_id: str | None
     hops: int
     batch_id: Id | None
@@ -53,6 +53,7 @@ class DeadLetter(Struct, frozen=True, kw_only=True):
     def of(cls, letter: StoredDeadLetter, queue: str | None, body: Any) -> DeadLetter:
         """The answer for a stored dead letter of a queue, with its decoded body."""
         fields = fields_as_in(letter, cls) | {"queue": queue, "body": body}
+        fields["correlation_id"] = letter.correlation
         return cls(id=Id.of(Prefix.DEAD_LETTER, letter.id), **fields)
 
 
