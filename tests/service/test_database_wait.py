@@ -99,20 +99,14 @@ def test_whatever_ends_a_start_with_a_json_log_is_json(
 
 @pytest.mark.parametrize("place", ["option", "variable", "file", "no place"])
 def test_a_malformed_setting_is_written_as_the_log_is_asked_to_be(
-    tmp_path: Path, place: str
+    children: Children, tmp_path: Path, place: str
 ) -> None:
     if place == "file":
         (tmp_path / "tickwork.toml").write_text('[server]\nlog_format = "json"\n')
     asked = {"TICKWORK_LOG_FORMAT": "json"} if place == "variable" else {}
     wrong = {"TICKWORK_METRICS_PORT": "many", "TICKWORK_DRAIN_SECOND": "1"}
-    ended = subprocess.run(
-        [sys.executable, "-m", "tickwork", "up", *["--log-format=json"] * (place == "option")],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        timeout=60,
-        env=os.environ | asked | wrong,
-    )
+    options = ["--log-format=json"] * (place == "option")
+    ended = children.run("tickwork", "up", *options, env=asked | wrong, folder=tmp_path)
     warning, error = ended.stderr.splitlines()
     assert ended.returncode == 2
     if place == "no place":

@@ -183,7 +183,7 @@ class AppEngine:
                 theirs,
                 self.scope,
                 self.limits,
-                self.registry.payload_sent,
+                self.payload_sent,
                 self.now,
                 self.outside(),
             )
