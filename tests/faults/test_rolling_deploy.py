@@ -39,7 +39,16 @@ async def effects_of(store: Store) -> Counter[tuple[str, str]]:
     return Counter((body["run"], body["what"]) for body in bodies)
 
 
-@pytest.mark.parametrize("is_versioned", [True, False], ids=["versions", "no versions"])
+@pytest.mark.parametrize(
+    ("home", "is_versioned"),
+    [
+        pytest.param("sqlite", True, id="sqlite-versions"),
+        pytest.param("postgres", False, id="postgres-no versions"),
+        pytest.param("postgres", True, id="postgres-versions", marks=pytest.mark.soak),
+        pytest.param("sqlite", False, id="sqlite-no versions", marks=pytest.mark.soak),
+    ],
+    indirect=["home"],
+)
 async def test_two_versions_side_by_side_do_each_effect_once(
     home: Home, children: Children, is_versioned: bool
 ) -> None:
