@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
 from types import SimpleNamespace as Namespace
 from typing import Any
 
@@ -41,6 +42,7 @@ def _cell(value: object) -> str:
 _SEVERAL = ("oneOf", "anyOf", "allOf")
 
 
+@cache
 def openapi() -> dict[str, Any]:
     """The OpenAPI document of the server."""
     from tickwork.wiring.server import build_api
