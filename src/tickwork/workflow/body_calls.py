@@ -239,7 +239,8 @@ class BodyCalls:
 
     def _end_recall(self) -> None:
         self.is_recalling = False
-        self.steps.changed.set()  # The run does not diverge.
+        if self._record.run.diverged_at is not None:
+            self.steps.changed.set()  # It does not diverge any more, which is to be recorded.
         self.steps.deliver_after(self._recall.last)
         pending, self._pending = self._pending, {}
         if self.steps.is_stopping or self.steps.is_undone:
