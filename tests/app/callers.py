@@ -4,6 +4,7 @@ A new driver is one class with the words of `Caller`, and one line in `DRIVERS`.
 """
 
 import asyncio
+import json
 import os
 import sqlite3
 from collections.abc import AsyncIterator, Callable
@@ -77,6 +78,10 @@ class Asyncpg(BySql):
 
     async def open(self, home: Home) -> None:
         self.given = await asyncpg.connect(home.url)
+        # As many apps have it, and SQLAlchemy.
+        await self.given.set_type_codec(
+            "jsonb", encoder=json.dumps, decoder=json.loads, schema="pg_catalog"
+        )
 
 
 class Psycopg(BySql):

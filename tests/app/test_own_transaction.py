@@ -16,30 +16,104 @@ from tests.stores.open_homes import Homes
 from tests.stores.postgres_home import KeptPools
 from tickwork import InvalidInput, Tickwork
 
-QUEUE = "emails"
+QUEUE, MANY, ITEMS, COPIES = "emails", "many", "items", "copies"
 
 
 async def send(app: Tickwork, connection: object, number: int) -> None:
-    await app.queue(QUEUE).send({"order": number}, connection=connection, source=str(number))
+    await app.queue(QUEUE).send({"order": number}, connection=connection, source=f"order-{number}")
 
 
 async def send_batch(app: Tickwork, connection: object, number: int) -> None:
     bodies = [{"order": number}, {"order": number}]
-    await app.queue(QUEUE).send_batch(
-        bodies, connection=connection, source=str(number), key=f"order-{number}"
+    await app.queue(MANY).send_batch(
+        bodies, connection=connection, source=f"order-{number}", key=f"order-{number}"
     )
 
 
+async def orders_in(app: Tickwork, queue: str) -> set[int]:
+    return {number_of(message.source) for message in await app.messages.list(queue)}
+
+
 async def messages(app: Tickwork) -> set[int]:
-    return {int(message.source or 0) for message in await app.messages.list(QUEUE)}
+    return await orders_in(app, QUEUE)
+
+
+async def many_messages(app: Tickwork) -> set[int]:
+    return await orders_in(app, MANY)
 
 
 Verb = Callable[[Tickwork, object, int], Awaitable[None]]
 Known = Callable[[Tickwork], Awaitable[set[int]]]
 
+
+async def publish(app: Tickwork, connection: object, number: int) -> None:
+    await app.events.publish("order.made", number, event_id=f"e{number}", connection=connection)
+
+
+async def published(app: Tickwork) -> set[int]:
+    return {message.body for message in await app.messages.list(COPIES)}
+
+
+async def start(app: Tickwork, connection: object, number: int) -> None:
+    await app.workflows.start("ship", number, id=f"order-{number}", connection=connection)
+
+
+async def runs(app: Tickwork) -> set[int]:
+    return {number_of(run.id) for run in await app.workflows.list("ship")}
+
+
+async def send_event(app: Tickwork, connection: object, number: int) -> None:
+    await app.workflows.get("known").send_event(f"order-{number}", connection=connection)
+
+
+async def events_of_run(app: Tickwork) -> set[int]:
+    return {number_of(event.type) for event in (await app.workflows.get("known").status()).events}
+
+
+async def create(app: Tickwork, connection: object, number: int) -> None:
+    target: Any = {"type": "queue", "queue": QUEUE}
+    name = f"order-{number}"
+    await app.schedules.create(name=name, interval_minutes=60, target=target, connection=connection)
+
+
+async def change(app: Tickwork, connection: object, number: int) -> None:
+    """It creates, updates and deletes; what is left is an update."""
+    await create(app, connection, number)
+    await create(app, connection, number + 100)
+    await app.schedules.update(f"order-{number}", interval_minutes=90, connection=connection)
+    await app.schedules.delete(f"order-{number + 100}", connection=connection)
+
+
+async def changed(app: Tickwork) -> set[int]:
+    found = await app.schedules.list()
+    assert {schedule.interval_minutes for schedule in found} <= {90}
+    return {number_of(schedule.name) for schedule in found}
+
+
+async def batch(app: Tickwork, connection: object, number: int) -> None:
+    items = [{"item": item} for item in range(3)]
+    await app.batch(ITEMS, items, source=f"order-{number}", connection=connection)
+
+
+async def batches(app: Tickwork) -> set[int]:
+    found = await app.batches.list()
+    assert all(stored.total == 3 for stored in found)
+    assert len(await app.messages.list(ITEMS)) == 3 * len(found)
+    return await orders_in(app, ITEMS)
+
+
+def number_of(name: str | None) -> int:
+    return int(str(name).removeprefix("order-"))
+
+
 VERBS: dict[str, tuple[Verb, Known]] = {
     "send": (send, messages),
-    "send_batch": (send_batch, messages),
+    "send_batch": (send_batch, many_messages),
+    "publish": (publish, published),
+    "start": (start, runs),
+    "send_event": (send_event, events_of_run),
+    "change": (change, changed),
+    "batch": (batch, batches),
 }
 """A verb for an order, and the orders for which its effect is stored."""
 
@@ -47,8 +121,20 @@ VERBS: dict[str, tuple[Verb, Known]] = {
 @asynccontextmanager
 async def app_of(home: Home) -> AsyncIterator[Tickwork]:
     app = Tickwork(home.url)
-    app.queue(QUEUE)
+    for queue in (QUEUE, MANY, ITEMS, COPIES):
+        app.queue(queue)
+
+    @app.workflow()
+    async def ship(step: Any, order: int) -> None:
+        """Nothing runs it here."""
+
+    @app.workflow()
+    async def wait(step: Any, order: int) -> None:
+        """Nothing runs it here."""
+
     try:
+        await app.subscriptions.create("order.*", COPIES)
+        await app.workflows.start("wait", 0, id="known", on_conflict="use_existing")
         yield app
     finally:
         await app.close()
@@ -87,17 +173,16 @@ def on_every(*drivers: str) -> pytest.MarkDecorator:
 
 
 @on_every()
-@pytest.mark.parametrize("verb", VERBS)
-async def test_a_verb_is_stored_if_and_only_if_the_callers_row_is(
-    shop: tuple[Home, Caller], verb: str
+async def test_verbs_are_stored_if_and_only_if_the_callers_row_is(
+    shop: tuple[Home, Caller],
 ) -> None:
     home, caller = shop
-    act, known = VERBS[verb]
     async with app_of(home) as app:
 
         async def order(number: int) -> None:
             await caller.execute(f"INSERT INTO orders VALUES ({number})")
-            await act(app, caller.given, number)
+            for act, _ in VERBS.values():
+                await act(app, caller.given, number)
 
         await caller.begin()
         await order(1)
@@ -112,11 +197,13 @@ async def test_a_verb_is_stored_if_and_only_if_the_callers_row_is(
         await caller.execute("ROLLBACK TO SAVEPOINT mine")
         await order(5)
         await caller.commit()
-        assert await known(app) == await orders_of(home) == {1, 3, 5}
+        assert await orders_of(home) == {1, 3, 5}
+        stored = {verb: await known(app) for verb, (_, known) in VERBS.items()}
+        assert stored == {verb: {1, 3, 5} for verb in VERBS}
         await caller.begin()
-        await act(app, caller.given, 6)  # It is the first statement of its transaction.
+        await send(app, caller.given, 6)  # It is the first statement of its transaction.
         await caller.commit()
-        assert await known(app) == {1, 3, 5, 6}
+        assert await messages(app) == {1, 3, 5, 6}
 
 
 @on_every()

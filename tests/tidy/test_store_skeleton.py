@@ -217,6 +217,7 @@ STATEMENTS: dict[Path, Listed] = {
         ),
     },
     SQLITE: {
+        "takes the only write lock for a caller's transaction": ("meta/take_write_lock",),
         "SQLite is the source of a copy": (
             "copies/count_rows",
             "copies/drop_trigger",

@@ -111,20 +111,17 @@ class AppEngine:
         if there is no such queue."""
         if queue is not None:
             check_queue_name("queue", queue)
-        context = Context(
-            await self.ready(),
-            self.scope_of(owner),
-            self.limits,
-            self.payload_sent,
-            self.now,
-            self.outside(),
-        )
+        context = self._context_on(await self.ready(), owner)
         if queue is not None:
             try:
                 await find_queue(context, queue)
             except NotFound as error:
                 raise await with_nearest(context, error) from None
         return context
+
+    def _context_on(self, store: Store, owner: str | None) -> Context:
+        scope, types = self.scope_of(owner), self.payload_sent
+        return Context(store, scope, self.limits, types, self.now, self.outside())
 
     def payload_sent(self, queue: str, message_type: str | None) -> Payload[Any] | None:
         """The type of what is sent to a queue, as this app declares it. For calls of entities the
@@ -170,23 +167,18 @@ class AppEngine:
             self.secret_box, self.secret_reader, self.webhook_sink, self.public_url = own
 
     @asynccontextmanager
-    async def verb_context(self, connection: object) -> AsyncIterator[Context]:
+    async def verb_context(
+        self, connection: object, *, owner: str | None = None
+    ) -> AsyncIterator[Context]:
         """What a verb works with: in the transaction of a caller's connection, if there is one."""
         if connection is None:
-            yield await self.context()
+            yield await self.context(owner=owner)
             return
         check_read()
         store = await self._open_for_caller()
         async with store.callers_transaction(connection) as theirs:
             await self.declared.create_for_caller(store, theirs)
-            yield Context(
-                theirs,
-                self.scope,
-                self.limits,
-                self.payload_sent,
-                self.now,
-                self.outside(),
-            )
+            yield self._context_on(theirs, owner)
 
     async def send(
         self, queue: str, messages: Sequence[NewMessage], connection: object = None

@@ -47,6 +47,7 @@ class Events:
         key: str | None = None,
         event_id: str | None = None,
         owner: str | None = None,
+        connection: object = None,
     ) -> Published:
         """Publishes an event to the queues that subscribe to its type, and to the endpoints whose
         types match, in one transaction.
@@ -54,16 +55,19 @@ class Events:
         The same `event_id` is published once; the answer to a repeat has `is_repeat`. With another
         type or data it raises `Conflict`. With an `owner` the event also reaches the endpoints of
         that owner. Inside a handler the event is published with the ack of the handled message, or
-        not at all; the answer has its `event_id` only, and a `Conflict` fails the message.
+        not at all; the answer has its `event_id` only, and a `Conflict` fails the message. With
+        your own `connection` it is published if the transaction that is open on it commits.
         """
         engine, scope = self._engine, self._engine.scope_of(self._owner)
         receiver = events.event_owner(scope, owner)
         event = events.new_event(scope, type, data, key=key, event_id=event_id)
-        if (handling := engine.composer.handling()) is not None:
+        if connection is not None:
+            (event,) = engine.composer.caused([event])
+        elif (handling := engine.composer.handling()) is not None:
             handling.send(Send(None, event, receiver))
             return Published(event_id=event_name(event))
-        context = await engine.context(owner=self._owner)
-        return await events.publish_event(context, event, receiver)
+        async with engine.verb_context(connection, owner=self._owner) as context:
+            return await events.publish_event(context, event, receiver)
 
 
 class Endpoints:

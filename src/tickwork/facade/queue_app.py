@@ -26,7 +26,12 @@ from tickwork.facade.handlers import (
 )
 from tickwork.facade.overview import Overview
 from tickwork.facade.queue import Queue
-from tickwork.ops.batches import BatchHandle, check_batch_arguments, completion_handler
+from tickwork.ops.batches import (
+    BatchHandle,
+    check_batch_arguments,
+    check_batch_queues,
+    completion_handler,
+)
 from tickwork.ops.queues import check_queues_exist
 
 T = TypeVar("T")
@@ -184,6 +189,7 @@ class QueueApp(Overview):
         completion_queue: Queue[Any] | str | None = None,
         batch_id: GivenId | None = None,
         detached: bool = False,
+        connection: object = None,
         **options: Unpack[SendOptions],
     ) -> BatchHandle: ...
 
@@ -196,6 +202,7 @@ class QueueApp(Overview):
         completion_queue: Queue[Any] | str | None = None,
         batch_id: GivenId | None = None,
         detached: bool = False,
+        connection: object = None,
         **options: Unpack[SendOptions],
     ) -> BatchHandle: ...
 
@@ -207,19 +214,34 @@ class QueueApp(Overview):
         completion_queue: Queue[Any] | str | None = None,
         batch_id: GivenId | None = None,
         detached: bool = False,
+        connection: object = None,
         **options: Unpack[SendOptions],
     ) -> BatchHandle:
         """Sends a message for each item and counts them together. The options apply to each;
         an item `Outgoing(body, …)` has its own, which replace them.
 
         Inside a handler the batch commits with the ack of the handled message. With `detached` it
-        is stored at once: for more items than fit into one transaction. The same `batch_id` makes
-        the same batch, however often it is sent.
+        is stored at once: for more items than fit into one transaction. With your own `connection`
+        it commits with the transaction that is open on it, and has at most 10,000 items. The same
+        `batch_id` makes the same batch, however often it is sent.
         """
         check_batch_arguments(items, batch_id)
         own_id = None if batch_id is None else read_id("batch_id", batch_id)
         engine, name = self._engine, queue_name(queue)
         completions = None if completion_queue is None else queue_name(completion_queue)
+        if connection is not None:
+            async with engine.verb_context(connection) as context:
+                await check_batch_queues(
+                    context, engine.registry, queue=name, completion_queue=completions
+                )
+                return await engine.batch_maker.make_for_caller(
+                    context,
+                    name,
+                    items,
+                    completion_queue=completions or engine.registry.completions.get(name),
+                    batch_id=own_id,
+                    options={**options},
+                )
         await check_queues_exist(
             engine.open,
             engine.registry,

@@ -62,11 +62,14 @@ class Schedules:
     async def _context(self) -> Context:
         return await self._engine.context(owner=self._owner)
 
-    async def create(self, **fields: Unpack[ScheduleFields]) -> ScheduleAnswer:
+    async def create(
+        self, *, connection: object = None, **fields: Unpack[ScheduleFields]
+    ) -> ScheduleAnswer:
         """Creates a schedule: exactly one timing, a target, and policies.
 
         With an `idempotency_key` the same call returns the same schedule; another body under the
-        same key raises `Conflict`.
+        same key raises `Conflict`. With your own `connection` it is created if the transaction that
+        is open on it commits; so it is for `update` and `delete`.
 
         Timing, one of: `cron_expr`, `interval_seconds`, `interval_minutes`, `daily_time`,
         `weekly_time`, `monthly_time`, `once_at`, `rrule`. With it: `interval_mode`, `timezone`,
@@ -75,9 +78,9 @@ class Schedules:
         `payload`, `name`, `owner`, `idempotency_key`, `delivery`, `overlap`, `retry`, `on_dead`,
         `on_success`, `on_failure`, `priority`, `expires_after_seconds`, `metadata`.
         """
-        context = await self._context()
-        made = await create.create(context, fields)
-        return await self._show(made)
+        async with self._engine.verb_context(connection, owner=self._owner) as context:
+            made = await create.create(context, fields)
+            return await _shown(context, made)
 
     async def create_many(self, bodies: Sequence[ScheduleFields]) -> tuple[ScheduleAnswer, ...]:
         """Creates up to 1,000 schedules, all or none."""
@@ -99,7 +102,7 @@ class Schedules:
     async def get(self, reference: Reference) -> ScheduleAnswer:
         """One schedule. Raises `NotFound`."""
         context, own = await self._find(reference)
-        return await self._show(await lookup.get_schedule(context, own))
+        return await _shown(context, await lookup.get_schedule(context, own))
 
     async def list(
         self,
@@ -132,32 +135,36 @@ class Schedules:
         found = await lookup.list_schedules(context, selection, limit=limit)
         return await show_stored(context, found)
 
-    async def update(self, reference: Reference, **patch: Unpack[SchedulePatch]) -> ScheduleAnswer:
+    async def update(
+        self, reference: Reference, *, connection: object = None, **patch: Unpack[SchedulePatch]
+    ) -> ScheduleAnswer:
         """Changes a schedule. Fields you pass replace the old values, None removes a field, a new
         timing replaces the old one. Slots that are due or running run as planned."""
-        context, own = await self._find(reference)
-        changed = await change.update(context, own, patch)
-        return await self._show(changed)
+        async with self._engine.verb_context(connection, owner=self._owner) as context:
+            own = await self._stored_name(context, reference)
+            changed = await change.update(context, own, patch)
+            return await _shown(context, changed)
 
     async def pause(self, reference: Reference) -> ScheduleAnswer:
         """Pauses it. Withdraws every slot that no worker has started."""
         context, own = await self._find(reference)
-        return await self._show(await change.pause(context, own))
+        return await _shown(context, await change.pause(context, own))
 
     async def resume(self, reference: Reference) -> ScheduleAnswer:
         """Resumes it with the next slot."""
         context, own = await self._find(reference)
-        return await self._show(await change.resume(context, own))
+        return await _shown(context, await change.resume(context, own))
 
-    async def delete(self, reference: Reference) -> ScheduleAnswer:
+    async def delete(self, reference: Reference, *, connection: object = None) -> ScheduleAnswer:
         """Deletes it. Its history stays for its retention."""
-        context, own = await self._find(reference)
-        return await self._show(await change.delete(context, own))
+        async with self._engine.verb_context(connection, owner=self._owner) as context:
+            own = await self._stored_name(context, reference)
+            return await _shown(context, await change.delete(context, own))
 
     async def trigger(self, reference: Reference) -> ScheduleAnswer:
         """Fires it once, now."""
         context, own = await self._find(reference)
-        return await self._show(await change.trigger(context, own))
+        return await _shown(context, await change.trigger(context, own))
 
     async def backfill(
         self,
@@ -250,17 +257,23 @@ class Schedules:
         return await why(context, own, read_instant("at", at))
 
     async def _find(self, reference: OptionalReference) -> tuple[Context, OptionalReference]:
-        """The context, and the reference; the name of a function of this app means its schedule."""
-        context, registry = await self._context(), self._engine.registry
-        if isinstance(reference, str) and reference in registry.schedules:
-            name = await stored_name(context, registry.app_name, reference)
-            return context, name
-        return context, reference
-
-    async def _show(self, stored: Schedule) -> ScheduleAnswer:
+        """The context, and the reference as it is stored."""
         context = await self._context()
-        (shown,) = await show_stored(context, [stored])
-        return shown
+        return context, await self._stored_name(context, reference)
+
+    async def _stored_name(
+        self, context: Context, reference: OptionalReference
+    ) -> OptionalReference:
+        """The reference; the name of a function of this app means its schedule."""
+        registry = self._engine.registry
+        if isinstance(reference, str) and reference in registry.schedules:
+            return await stored_name(context, registry.app_name, reference)
+        return reference
+
+
+async def _shown(context: Context, stored: Schedule) -> ScheduleAnswer:
+    (shown,) = await show_stored(context, [stored])
+    return shown
 
 
 @contextmanager

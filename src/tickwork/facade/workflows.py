@@ -122,12 +122,14 @@ class RunHandle(Generic[R_co]):
         data: Any = None,
         *,
         id: str | None = None,  # noqa: A002  the name of the field
+        connection: object = None,
     ) -> None:
         """Sends an event to the run. It is kept until the run waits for its type; the same `id`
-        counts once. Raises `NotFound` for an unknown run, `Conflict` for one that has ended."""
+        counts once. With your own `connection` it is sent if the transaction that is open on it
+        commits. Raises `NotFound` for an unknown run, `Conflict` for one that has ended."""
         _check_effect("sends an event")
-        engine = self._engine
-        await workflows.send_event(await engine.context(), self.id, type, data, event_id=id)
+        async with self._engine.verb_context(connection) as context:
+            await workflows.send_event(context, self.id, type, data, event_id=id)
 
     async def pause(self) -> None:
         """Lets the run start no step until it is resumed."""
@@ -180,6 +182,7 @@ class Workflows:
         params: Given[P],
         *,
         id: str | None = None,
+        connection: object = None,
         **options: Unpack[StartOptions],
     ) -> RunHandle[R]: ...
 
@@ -190,6 +193,7 @@ class Workflows:
         params: None = None,
         *,
         id: str | None = None,
+        connection: object = None,
         **options: Unpack[StartOptions],
     ) -> RunHandle[R]: ...
 
@@ -200,6 +204,7 @@ class Workflows:
         params: Any = None,
         *,
         id: str | None = None,
+        connection: object = None,
         **options: Unpack[StartOptions],
     ) -> RunHandle[Any]: ...
 
@@ -212,8 +217,10 @@ class Workflows:
         on_conflict: OnConflict = "error",
         deadline_seconds: float | None = None,
         correlation_id: str | None = None,
+        connection: object = None,
     ) -> RunHandle[Any]:
-        """Starts a run and returns its handle. The run is stored when this returns.
+        """Starts a run and returns its handle. The run is stored when this returns; with your own
+        `connection`, if the transaction that is open on it commits.
 
         `id` is unique in the tenant; without it the run gets one. If there is a run with the id,
         `on_conflict` raises `Conflict`, uses it, or restarts it once it has ended. A run that has
@@ -228,7 +235,8 @@ class Workflows:
             correlation_id=correlation_id,
         )
         engine = self._engine
-        (run,) = await workflows.start_runs(await engine.context(), [start], on_conflict)
+        async with engine.verb_context(connection) as context:
+            (run,) = await workflows.start_runs(context, [start], on_conflict)
         return RunHandle(engine, run.id)
 
     @overload

@@ -6,6 +6,7 @@ Where an app creates a batch decides when its items are stored:
   outside a handler ─────────────▶ at once, in chunks
   in a handler ──────────────────▶ with the ack, in one transaction
   in a handler, detached ────────▶ at once, in chunks; a retry of the handler continues it
+  with a connection ─────────────▶ in the transaction that is open on it
 ```
 """
 
@@ -22,13 +23,14 @@ from reprlib import repr as shortened
 from typing import Any
 from uuid import UUID
 
+from tickwork.app.declarations import Registry
 from tickwork.app.handlers import name_of, shape_fault
 from tickwork.app.invocation import BatchNotStored, Handling, current_handling
 from tickwork.app.message import Message as HandlerMessage
 from tickwork.clock import monotonic
 from tickwork.core.answers.ids import Id, Prefix, parse_public_id, public_id, with_prefixes
 from tickwork.core.fields import choice_error, read_id, type_faults
-from tickwork.core.limits import check_item, check_new_batch
+from tickwork.core.limits import ENDING_ITEMS_MAX, check_item, check_new_batch
 from tickwork.core.message.batch import (
     Batch,
     BatchItem,
@@ -42,6 +44,7 @@ from tickwork.core.model import BatchWithItems, ContentType, Message, NewMessage
 from tickwork.errors import FieldError, InvalidInput, NotFound, TickworkError
 from tickwork.ops.audit import recorded
 from tickwork.ops.context import Context
+from tickwork.ops.queues import check_queues_exist
 from tickwork.ops.quotas import admit_items
 from tickwork.ops.send import RegistryComposer, check_one_event, compose
 from tickwork.ops.stores import LoopStores
@@ -237,6 +240,15 @@ class BatchHandle:
         return await self._stores.get()
 
 
+async def check_batch_queues(context: Context, registry: Registry, **named: str | None) -> None:
+    """Raises `InvalidInput` unless the queues of a batch exist."""
+
+    async def opened() -> Store:
+        return context.store
+
+    await check_queues_exist(opened, registry, context.scope, **named)
+
+
 def check_batch_arguments(items: object, batch_id: object) -> None:
     """Raises `InvalidInput` for wrong arguments, before anything is stored."""
     faults: list[FieldError] = []
@@ -365,6 +377,38 @@ class BatchMaker:
                 **options,
             )
         return BatchHandle(self._stores, scope, batch.id)
+
+    async def make_for_caller(
+        self,
+        context: Context,
+        queue: str,
+        bodies: Iterable[object],
+        *,
+        completion_queue: str | None,
+        batch_id: UUID | None,
+        options: dict[str, Any],
+    ) -> BatchHandle:
+        """Creates the batch in a caller's transaction."""
+        batch = NewBatch(id=batch_id or new_id(), queue=queue, completion_queue=completion_queue)
+        handling = self._compose.handling()
+        cause = None if handling is None else handling.cause
+
+        def composing(body: object, **options: Any) -> NewMessage:
+            message = self._compose(batch.queue, body, **options).message
+            return caused_by(cause, message) if cause else message
+
+        # One more than the limit, so that the check refuses it; the iterable may be endless.
+        few = islice(check_single_event(bodies, options), ENDING_ITEMS_MAX + 1)
+        items = tuple(compose_items(few, composing, options))
+        if len(items) > ENDING_ITEMS_MAX:
+            fault = (
+                f"are more than {ENDING_ITEMS_MAX}, which is too much for your transaction; leave "
+                "out the connection, or create several batches"
+            )
+            raise InvalidInput([FieldError("items", fault)])
+        admitted = await admit_items(context, items)
+        await context.store.batches.create(context.scope, batch, admitted)
+        return BatchHandle(self._stores, context.scope, batch.id)
 
     async def _add_to_ack(
         self,

@@ -28,6 +28,7 @@ from tickwork.store.shared.group_commit import Alone, Grouped
 from tickwork.store.sqlite.engine.counters import MessageCounters
 from tickwork.store.sqlite.engine.database import Database
 from tickwork.store.sqlite.engine.file import DatabaseFile, Identity
+from tickwork.store.sqlite.engine.sql import SQL
 from tickwork.store.sqlite.engine.work import Transaction
 
 if TYPE_CHECKING:
@@ -71,6 +72,7 @@ class CallersTransaction:
         with _plain_texts(connection):
             theirs = cast("Connection", CallersConnection(connection))
             if not self._is_open:
+                theirs.execute(SQL.take_write_lock)
                 theirs.execute(f"SAVEPOINT {_VERB}")
                 self._is_open = True
             theirs.execute(f"SAVEPOINT {_STEP}")
