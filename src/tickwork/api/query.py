@@ -13,7 +13,7 @@ from litestar.params import QueryParameter
 from litestar.types import ASGIApp, Receive, Scope, Send
 
 from tickwork.core.fields import Reader, unknown_faults
-from tickwork.errors import FieldError, InvalidInput, UnknownField
+from tickwork.errors import InvalidInput, UnknownField
 
 SLASH = "\0"
 """Stands for a slash within a parameter of the path. No name has this character."""
@@ -89,8 +89,3 @@ def finished(reader: Reader) -> None:
     """Raises `InvalidInput` if the reader has found faults."""
     if reader.faults:
         raise InvalidInput(reader.faults)
-
-
-def not_both(one: str, other: str) -> InvalidInput:
-    """The error of two parameters that exclude each other."""
-    return InvalidInput([FieldError(one, f"cannot be combined with {other}")])

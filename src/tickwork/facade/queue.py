@@ -69,8 +69,8 @@ class Queue(NamedQueue[T]):
         content_type = given.pop("content_type", ContentType.JSON)
         compose = self._engine.composer.message
         messages = [compose(self.name, body, content_type, given) for body in bodies]
-        event_id = given.get("event_id")
-        check_one_event(sum(message.event_id == event_id for message in messages), event_id)
+        if (event_id := given.get("event_id")) is not None:
+            check_one_event(sum(message.event_id == event_id for message in messages), event_id)
         await self._engine.send(self.name, messages, connection)
         return tuple(Id.of(Prefix.MESSAGE, message.id) for message in messages)
 

@@ -26,7 +26,7 @@ SECRET_PREFIX = "whsec_"  # noqa: S105  the mark of a secret, not one
 TOLERANCE_SECONDS = 300
 """Seconds that the clocks of sender and receiver may differ, with the time on the way."""
 
-SIGNATURES = V1, V1A = "v1", "v1a"
+V1, V1A = "v1", "v1a"
 """Kinds of signatures that an endpoint may choose."""
 
 Sign: TypeAlias = Callable[[bytes], str]

@@ -35,6 +35,7 @@ class Readers:
         self._file = file
         self._moment = moment
         self._work_queue = WorkQueue()
+        self.submit = self._work_queue.put
         self._close_lock = Lock()
         self._threads = [
             Thread(target=self._serve, name=f"tickwork-reader-{number}", daemon=True)
@@ -42,9 +43,6 @@ class Readers:
         ]
         for thread in self._threads:
             thread.start()
-
-    def submit(self, item: WorkItem[Any]) -> None:
-        self._work_queue.put(item)
 
     def close(self) -> None:
         """Finishes accepted items and closes the connections. Blocks, for a bounded time."""

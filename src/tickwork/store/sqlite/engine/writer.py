@@ -32,7 +32,8 @@ CLOSE_SECONDS_MAX = 5.0
 
 
 class Writer:
-    """Runs work items in order of arrival."""
+    """Runs work items that it gets by `submit`, in order of arrival. The caller of an item is
+    answered when it is durable."""
 
     def __init__(
         self,
@@ -44,14 +45,11 @@ class Writer:
         self._file, self._moment = file, moment
         self._file_watcher, self._counters = file_watcher, counters
         self._work_queue = WorkQueue()
+        self.submit = self._work_queue.put
         self._next: WorkItem[Any] | None = None
         self._managed = ManagedConnection(file, file_watcher.on_reconnect)
         self._thread = Thread(target=self._serve, name="tickwork-writer", daemon=True)
         self._thread.start()
-
-    def submit(self, item: WorkItem[Any]) -> None:
-        """Accepts an item; its caller is answered when it is durable."""
-        self._work_queue.put(item)
 
     def close(self) -> None:
         """Finishes accepted items and closes the connection. Blocks, for a bounded time: the

@@ -11,29 +11,22 @@ from uuid import UUID
 import msgspec
 
 from tickwork.core.model import (
-    FORMAT_VERSION,
     ContentType,
     Message,
     QueueSettings,
     State,
 )
-from tickwork.core.schedule.firing import ChannelOutcome
-from tickwork.errors import StoreBroken
 from tickwork.store.shared.columns import MESSAGE, Kind, compiled
 from tickwork.store.sqlite.engine.sql import from_microseconds
 
 Row = tuple[Any, ...]
 
-_ID, _PRIORITY, _VISIBLE_AT, _FORMAT = (
-    1 + Message.__struct_fields__.index(field)
-    for field in ("id", "priority", "visible_at", "format")
-)
-"""Positions of columns in a row of a rowid and a message's columns."""
+_ID = 1 + Message.__struct_fields__.index("id")
+"""Position of the id in a row of a rowid and a message's columns."""
 
 _STATES = {str(state): state for state in State}
 _CONTENT_TYPES = {str(kind): kind for kind in ContentType}
 _SETTINGS = msgspec.json.Decoder(QueueSettings)
-_CHANNELS = msgspec.json.Decoder(tuple[ChannelOutcome, ...])
 _SETTINGS_KEPT = 1_024
 
 
@@ -88,17 +81,6 @@ def messages(rows: Sequence[Row]) -> tuple[Message, ...]:
     ids = msgspec.convert([row[_ID] for row in rows], list[UUID])
     made: tuple[Message, ...] = _messages(rows, ids, Uuids(), Times())
     return made
-
-
-def known_messages(rows: Sequence[Row]) -> tuple[Message, ...]:
-    """Rows as messages; `StoreBroken` if a newer version of Tickwork wrote one of them."""
-    for row in rows:
-        if row[_FORMAT] > FORMAT_VERSION:
-            raise StoreBroken(
-                f"message {UUID(bytes=row[_ID])} has format {row[_FORMAT]}: "
-                "a newer version wrote it; update this installation"
-            )
-    return messages(rows)
 
 
 @lru_cache(_SETTINGS_KEPT)
