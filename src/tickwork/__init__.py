@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from tickwork.app.invocation import Rows
     from tickwork.app.message import Message, MessageBatch, Permanent, Snooze
     from tickwork.client.client import Client, SyncClient
+    from tickwork.core.answers.batch import BatchAnswer as Batch
+    from tickwork.core.answers.batch import ItemAnswer as BatchItem
     from tickwork.core.answers.cluster import Node
     from tickwork.core.answers.dead_letter import DeadLetter, ReplaySummary
     from tickwork.core.answers.message import StoredMessage
@@ -38,7 +40,6 @@ if TYPE_CHECKING:
     from tickwork.core.answers.schedule import UpcomingFire, Why
     from tickwork.core.http.message import HttpRequest, HttpResponse
     from tickwork.core.message.backoff import Exponential, Fixed, Listed
-    from tickwork.core.message.batch import Batch, BatchItem
     from tickwork.core.message.body import Outgoing
     from tickwork.core.message.dead_letter import DeadGroup
     from tickwork.core.model import StoredQueue
@@ -122,9 +123,9 @@ __all__ = [
 __version__ = "0.1.0"
 
 _MODULES = {
-    "Batch": "tickwork.core.message.batch",
+    "Batch": "tickwork.core.answers.batch:BatchAnswer",
     "BatchHandle": "tickwork.ops.batches",
-    "BatchItem": "tickwork.core.message.batch",
+    "BatchItem": "tickwork.core.answers.batch:ItemAnswer",
     "Calendar": "tickwork.core.schedule.model",
     "Client": "tickwork.client.client",
     "DeadGroup": "tickwork.core.message.dead_letter",

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
+from tickwork import Batch
 from tickwork.app.declarations import CONCURRENCY_MAX
 from tickwork.app.isolation import MEMORY_BYTES_MIN, Isolation
 from tickwork.app.message import Message, MessageBatch
 from tickwork.core.message.backoff import Fixed, Listed
-from tickwork.core.message.batch import BATCH_COMPLETED, Batch
+from tickwork.core.message.batch import BATCH_COMPLETED
 from tickwork.core.model import QueueSettings
 from tickwork.errors import InvalidInput
 from tickwork.facade.app import Tickwork

@@ -28,7 +28,8 @@ from tests.stores.clock import START
 from tickwork import wiring
 from tickwork.cli import batches
 from tickwork.cli.batches import LINE_SECONDS, Progress
-from tickwork.client.answers import BatchAnswer
+from tickwork.core.answers.batch import BatchAnswer
+from tickwork.core.answers.ids import Id
 from tickwork.core.message.batch import BatchStatus, NewBatch
 from tickwork.core.model import (
     DEFAULT,
@@ -113,7 +114,8 @@ async def test_failed_items_are_reported_and_set_the_exit_code(
 def look(completed: int) -> Progress:
     """The progress of a batch of nine items."""
     batch = BatchAnswer(
-        id="bat_1",
+        id=Id("bat_1"),
+        tenant="default",
         queue="emails",
         status=BatchStatus.COMPLETED if completed == 9 else BatchStatus.RUNNING,
         total=9,

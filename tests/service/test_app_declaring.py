@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from tickwork import Firing, Message
-from tickwork.core.message.batch import Batch
+from tickwork import Batch, Firing, Message
 from tickwork.core.model import DEFAULT
 from tickwork.errors import InvalidInput
 from tickwork.facade.app import Tickwork

@@ -10,7 +10,7 @@ import pytest
 from tests.service.own_rows import OwnRows
 from tickwork.app.invocation import BatchNotStored
 from tickwork.app.message import Message, MessageBatch
-from tickwork.core.answers.ids import Prefix, public_id, without_prefix
+from tickwork.core.answers.ids import Prefix, public_id
 from tickwork.core.fields import read_id
 from tickwork.core.limits import ENDING_ITEMS_MAX
 from tickwork.core.message.backoff import Fixed
@@ -330,7 +330,7 @@ async def test_whoever_asked_is_told_of_every_batch_that_has_ended(
     @app.on_completed("items")
     async def done(batch: Batch) -> None:
         told.append(batch)
-        await app.queue("out").send(public_id(Prefix.BATCH, batch.id))
+        await app.queue("out").send(batch.id)
 
     app.queue("out")
     async with harness(app, database=database) as h:
@@ -340,7 +340,8 @@ async def test_whoever_asked_is_told_of_every_batch_that_has_ended(
         await items.send("of no batch")
         await h.drain()
         found = {batch.id: batch for batch in await batches(h)}
-        assert {without_prefix(batch.id): batch for batch in told} == found
+        completed = {batch.id.uuid: batch.completed for batch in told}
+        assert completed == {batch_id: batch.completed for batch_id, batch in found.items()}
         assert (len(told), len(found)) == (4, 4)
         assert sorted(await bodies(h, "out")) == sorted(
             public_id(Prefix.BATCH, batch_id) for batch_id in found

@@ -37,8 +37,8 @@ from tickwork.errors import FieldError, InvalidInput
 
 if TYPE_CHECKING:
     from tickwork.app.payloads import Payload
-    from tickwork.client.answers import BatchAnswer, ItemAnswer
     from tickwork.client.client import Client
+    from tickwork.core.answers.batch import BatchAnswer, ItemAnswer
 
 LINE_SECONDS = 5.0
 """Seconds between two lines of progress without a terminal."""

@@ -17,7 +17,6 @@ import msgspec
 
 from tickwork.client import answers, run_answers
 from tickwork.core.answers.ids import Id, plain_id, with_prefixes
-from tickwork.core.message.batch import Batch, BatchItem
 from tickwork.core.message.subscription import Subscription
 from tickwork.core.queue.stats import QueueStats
 from tickwork.core.schedule.model import Calendar
@@ -89,8 +88,6 @@ class LocalVerbs:
 
 
 _ANSWERS: dict[type[Any], type[Any]] = {
-    Batch: answers.BatchAnswer,
-    BatchItem: answers.ItemAnswer,
     Calendar: answers.CalendarAnswer,
     Subscription: answers.SubscriptionBody,
     CreatedKey: run_answers.CreatedKey,

@@ -8,8 +8,6 @@ from typing import Generic, TypeVar
 
 from msgspec import Struct
 
-from tickwork.core.message.batch import BatchStatus, ItemStatus
-
 T = TypeVar("T")
 
 
@@ -34,36 +32,6 @@ class SubscriptionBody(Struct, frozen=True):
 
     types: str
     queue: str
-
-
-# Batches
-
-
-class BatchAnswer(Struct, frozen=True, kw_only=True):
-    """A batch and its exact progress."""
-
-    id: str
-    queue: str | None
-    status: BatchStatus
-    total: int
-    pending: int
-    processing: int
-    completed: int
-    failed: int
-    created_at: datetime
-    completed_at: datetime | None
-
-
-class ItemAnswer(Struct, frozen=True, kw_only=True):
-    """An item: the id of its message, and what became of it."""
-
-    id: str
-    status: ItemStatus
-    attempts: int | None
-    started_at: datetime | None
-    finished_at: datetime | None
-    reason: str | None
-    error: str | None
 
 
 # Calendars

@@ -11,7 +11,6 @@ from typing import Any, Literal
 
 import msgspec
 
-from tickwork.client.answers import BatchAnswer, ItemAnswer
 from tickwork.client.call import (
     Call,
     M,
@@ -31,6 +30,7 @@ from tickwork.client.call import (
 from tickwork.client.exchange import encoded
 from tickwork.client.queues import message_body
 from tickwork.clock import monotonic
+from tickwork.core.answers.batch import BatchAnswer, ItemAnswer
 from tickwork.core.answers.dead_letter import DeadGroups, DeadLetter, Discarded, ReplaySummary
 from tickwork.core.answers.ids import GivenId
 from tickwork.core.message.batch import BatchStatus, ItemStatus
@@ -113,26 +113,26 @@ def _shifted(faults: Iterable[FieldError], by: int) -> list[FieldError]:
     ]
 
 
-def _added(batch_id: str, items: object) -> Call[BatchAnswer]:
+def _added(batch_id: GivenId, items: object) -> Call[BatchAnswer]:
     path, body = at("v1", "batches", batch_id, "items"), {"items": items}
     return Call("POST", path, answer(BatchAnswer), body=body, repeat=Repeat.KEYED)
 
 
-def _closed(batch_id: str) -> Call[BatchAnswer]:
+def _closed(batch_id: GivenId) -> Call[BatchAnswer]:
     path = at("v1", "batches", batch_id, "close")
     return Call("POST", path, answer(BatchAnswer), repeat=Repeat.SAFE)
 
 
-def _got(batch_id: str) -> Call[BatchAnswer]:
+def _got(batch_id: GivenId) -> Call[BatchAnswer]:
     return Call("GET", at("v1", "batches", batch_id), answer(BatchAnswer))
 
 
-def _items(batch_id: str, status: Status, limit: int | None) -> Pages[ItemAnswer]:
+def _items(batch_id: GivenId, status: Status, limit: int | None) -> Pages[ItemAnswer]:
     path = at("v1", "batches", batch_id, "items")
     return Pages(path, ItemAnswer, limit, {"status": str(status)})
 
 
-def _cancelled(batch_id: str) -> Call[BatchAnswer]:
+def _cancelled(batch_id: GivenId) -> Call[BatchAnswer]:
     path = at("v1", "batches", batch_id, "cancel")
     return Call("POST", path, answer(BatchAnswer), repeat=Repeat.SAFE)
 
@@ -140,7 +140,7 @@ def _cancelled(batch_id: str) -> Call[BatchAnswer]:
 class Batch(Noun[M]):
     """A batch that was created, with its progress."""
 
-    def __init__(self, runner: Runner, batch_id: str) -> None:
+    def __init__(self, runner: Runner, batch_id: GivenId) -> None:
         super().__init__(runner)
         self.id = batch_id
 
@@ -185,7 +185,7 @@ class Batches(Noun[M]):
     """Batches by their id. `client.batch` creates one."""
 
     @verb
-    def get(self, batch_id: str) -> Call[BatchAnswer]:
+    def get(self, batch_id: GivenId) -> Call[BatchAnswer]:
         """A batch with its exact counts. Raises `NotFound`."""
         return _got(batch_id)
 
@@ -196,7 +196,7 @@ class Batches(Noun[M]):
 
     @listed
     def items(
-        self, batch_id: str, status: Status, *, limit: int | None = None
+        self, batch_id: GivenId, status: Status, *, limit: int | None = None
     ) -> Pages[ItemAnswer]:
         """The items of a batch that have a status: pending, processing, completed or failed."""
         return _items(batch_id, status, limit)
@@ -212,17 +212,17 @@ class Batches(Noun[M]):
         return Call("POST", path, answer(BatchAnswer), body=body, repeat=Repeat.KEYED)
 
     @verb
-    def add(self, batch_id: str, items: Sequence[object]) -> Call[BatchAnswer]:
+    def add(self, batch_id: GivenId, items: Sequence[object]) -> Call[BatchAnswer]:
         """Adds items to an open batch, all or none."""
         return _added(batch_id, [message_body(item, {}) for item in items])
 
     @verb
-    def close(self, batch_id: str) -> Call[BatchAnswer]:
+    def close(self, batch_id: GivenId) -> Call[BatchAnswer]:
         """Closes an open batch: it completes with the items that it has."""
         return _closed(batch_id)
 
     @verb
-    def cancel(self, batch_id: str) -> Call[BatchAnswer]:
+    def cancel(self, batch_id: GivenId) -> Call[BatchAnswer]:
         """Deletes the items that no worker has claimed; they count as failed."""
         return _cancelled(batch_id)
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
 from tickwork.app.firing import Firing
 from tickwork.app.message import Message, MessageBatch
+from tickwork.core.answers.batch import BatchAnswer
 from tickwork.core.http.message import HttpRequest
-from tickwork.core.message.batch import Batch
 from tickwork.facade.workflows import Workflow
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class RequestHandler(Protocol):
 class CompletionHandler(Protocol):
     """A coroutine function that gets a completed batch."""
 
-    def __call__(self, batch: Batch, /) -> Awaitable[None]: ...
+    def __call__(self, batch: BatchAnswer, /) -> Awaitable[None]: ...
 
 
 OnMessage = TypeVar("OnMessage", bound=MessageHandler)

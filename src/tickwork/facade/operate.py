@@ -14,6 +14,7 @@ from uuid import UUID
 from msgspec import structs
 
 from tickwork.app.handlers import check_queue_name
+from tickwork.core.answers.batch import BatchAnswer, ItemAnswer
 from tickwork.core.answers.cluster import Node
 from tickwork.core.answers.dead_letter import DeadLetter, ReplaySummary
 from tickwork.core.answers.ids import GivenId
@@ -22,7 +23,7 @@ from tickwork.core.answers.queue import QueueAnswer
 from tickwork.core.delivery.alert import AlertTarget, read_alert_target
 from tickwork.core.fields import choice_error, read_id, read_instant, shown
 from tickwork.core.limits import LIST_LIMIT_MAX
-from tickwork.core.message.batch import Batch, BatchItem, ItemStatus
+from tickwork.core.message.batch import ItemStatus
 from tickwork.core.message.body import GivenContentType, known_content_type
 from tickwork.core.message.dead_letter import (
     DeadGroup,
@@ -36,7 +37,6 @@ from tickwork.core.options.queue import QueueOptions
 from tickwork.core.queue.stats import QueueStats
 from tickwork.engine.app_engine import AppEngine
 from tickwork.errors import FieldError, InvalidInput, NotFound
-from tickwork.facade.shown_ids import shows_ids
 from tickwork.ops import alerts, batches, cluster, dead_letters, messages, queues, subscriptions
 from tickwork.ops.dead_letter_edits import edit_with_value
 
@@ -175,19 +175,18 @@ class Subscriptions:
             raise NotFound("subscription", f"of {queue} to {types}")
 
 
-@shows_ids
 class Batches:
     """Batches by their id. `app.batch` creates one."""
 
     def __init__(self, engine: AppEngine) -> None:
         self._engine = engine
 
-    async def get(self, batch_id: GivenId) -> Batch:
+    async def get(self, batch_id: GivenId) -> BatchAnswer:
         """A batch with its exact counts. Raises `NotFound`."""
         context, wanted = await self._engine.context(), read_id("batch_id", batch_id)
         return await batches.get_batch(context, wanted)
 
-    async def list(self, *, limit: int = 100) -> tuple[Batch, ...]:
+    async def list(self, *, limit: int = 100) -> tuple[BatchAnswer, ...]:
         """The latest batches, newest first."""
         context = await self._engine.context()
         return await batches.list_batches(context, limit=limit)
@@ -199,7 +198,7 @@ class Batches:
         *,
         limit: int = 100,
         after: GivenId | None = None,
-    ) -> tuple[BatchItem, ...]:
+    ) -> tuple[ItemAnswer, ...]:
         """The items of a batch that have a status: pending, processing, completed or failed."""
         context, wanted = await self._engine.context(), read_id("batch_id", batch_id)
         return await batches.list_items(
@@ -210,7 +209,7 @@ class Batches:
             after=None if after is None else read_id("after", after),
         )
 
-    async def cancel(self, batch_id: GivenId) -> Batch:
+    async def cancel(self, batch_id: GivenId) -> BatchAnswer:
         """Deletes the items that no worker has claimed; they count as failed."""
         context, wanted = await self._engine.context(), read_id("batch_id", batch_id)
         return await batches.cancel_batch(context, wanted)

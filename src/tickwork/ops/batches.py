@@ -28,12 +28,12 @@ from tickwork.app.handlers import name_of, shape_fault
 from tickwork.app.invocation import BatchNotStored, Handling, current_handling
 from tickwork.app.message import Message as HandlerMessage
 from tickwork.clock import monotonic
-from tickwork.core.answers.ids import Id, Prefix, parse_public_id, public_id, with_prefixes
+from tickwork.core.answers.batch import BatchAnswer, ItemAnswer
+from tickwork.core.answers.ids import Id, Prefix, parse_public_id, public_id
 from tickwork.core.fields import choice_error, read_id, type_faults
 from tickwork.core.limits import ENDING_ITEMS_MAX, check_item, check_new_batch
 from tickwork.core.message.batch import (
     Batch,
-    BatchItem,
     BatchStatus,
     ItemStatus,
     NewBatch,
@@ -44,7 +44,7 @@ from tickwork.core.model import BatchWithItems, ContentType, Message, NewMessage
 from tickwork.errors import FieldError, InvalidInput, NotFound, TickworkError
 from tickwork.ops.audit import recorded
 from tickwork.ops.context import Context
-from tickwork.ops.queues import check_queues_exist
+from tickwork.ops.queues import check_queues_exist, queue_names
 from tickwork.ops.quotas import admit_items
 from tickwork.ops.send import RegistryComposer, check_one_event, compose
 from tickwork.ops.stores import LoopStores
@@ -60,9 +60,15 @@ LIST_LIMIT = 100
 OnProgress = Callable[[int], None]
 
 
-async def get_batch(context: Context, batch_id: UUID) -> Batch:
+async def get_batch(context: Context, batch_id: UUID) -> BatchAnswer:
     """Returns a batch with its exact progress; raises `NotFound` if there is none of that id."""
-    return await context.store.batches.get(context.scope, batch_id)
+    return await show_batch(context, await context.store.batches.get(context.scope, batch_id))
+
+
+async def show_batch(context: Context, batch: Batch) -> BatchAnswer:
+    """A stored batch as users see it."""
+    names = await queue_names(context)
+    return BatchAnswer.of(batch, names.get(batch.queue_id))
 
 
 async def list_batches(
@@ -70,9 +76,11 @@ async def list_batches(
     *,
     limit: int = LIST_LIMIT,
     before: tuple[datetime, UUID] | None = None,
-) -> tuple[Batch, ...]:
+) -> tuple[BatchAnswer, ...]:
     """Returns the latest batches, newest first, before a time of creation and id."""
-    return await context.store.batches.list(context.scope, limit, before=before)
+    found = await context.store.batches.list(context.scope, limit, before=before)
+    names = await queue_names(context)
+    return tuple(BatchAnswer.of(batch, names.get(batch.queue_id)) for batch in found)
 
 
 async def list_items(
@@ -82,18 +90,20 @@ async def list_items(
     *,
     limit: int = LIST_LIMIT,
     after: UUID | None = None,
-) -> tuple[BatchItem, ...]:
+) -> tuple[ItemAnswer, ...]:
     """Returns the items of a batch that have a status, by id, starting after the item `after`."""
-    return await context.store.batches.items(context.scope, batch_id, status, limit, after=after)
+    found = await context.store.batches.items(context.scope, batch_id, status, limit, after=after)
+    return tuple(map(ItemAnswer.of, found))
 
 
-async def cancel_batch(context: Context, batch_id: UUID) -> Batch:
+async def cancel_batch(context: Context, batch_id: UUID) -> BatchAnswer:
     """Deletes the items of a batch that no worker has claimed; they count as failed.
 
     A batch that is still being filled takes no more items. Its completion event is sent.
     """
     async with recorded(context, "batch.cancel", batch_id):
-        return await context.store.batches.cancel(context.scope, batch_id)
+        cancelled = await context.store.batches.cancel(context.scope, batch_id)
+    return await show_batch(context, cancelled)
 
 
 async def create_batch(
@@ -121,9 +131,9 @@ async def create_batch(
     )
 
 
-async def close_batch(context: Context, batch_id: UUID) -> Batch:
+async def close_batch(context: Context, batch_id: UUID) -> BatchAnswer:
     """Closes an open batch: it completes with the items that it has."""
-    return await context.store.batches.close(context.scope, batch_id)
+    return await show_batch(context, await context.store.batches.close(context.scope, batch_id))
 
 
 def check_single_event(bodies: Iterable[object], options: dict[str, Any]) -> Iterable[object]:
@@ -163,6 +173,9 @@ WAIT_SECONDS_MAX = 2.0
 """Seconds between two polls of `wait`, which doubles them up to this maximum."""
 
 
+_COMPLETED = BatchStatus.COMPLETED
+
+
 class BatchHandle:
     """A batch that was created, with its progress.
 
@@ -185,12 +198,11 @@ class BatchHandle:
     def id(self) -> Id:
         return Id.of(Prefix.BATCH, self._id)
 
-    async def progress(self) -> Batch:
+    async def progress(self) -> BatchAnswer:
         """Returns the batch with the exact number of items in each status."""
-        store = await self._stored()
-        return with_prefixes(await store.batches.get(self._scope, self._id))
+        return await get_batch(await self._context(), self._id)
 
-    async def items(self, status: ItemStatus, limit: int = 100) -> tuple[BatchItem, ...]:
+    async def items(self, status: ItemStatus, limit: int = 100) -> tuple[ItemAnswer, ...]:
         """Returns the first items that have a status, such as `"failed"`."""
         faults = type_faults("limit", limit, int)
         if (message := choice_error(status, ItemStatus)) is not None:
@@ -198,10 +210,9 @@ class BatchHandle:
         if faults:
             raise InvalidInput(faults)
         status = ItemStatus(status)
-        store = await self._stored()
-        return with_prefixes(await store.batches.items(self._scope, self._id, status, limit))
+        return await list_items(await self._context(), self._id, status, limit=limit)
 
-    async def wait(self, timeout_seconds: float | None = None) -> Batch:
+    async def wait(self, timeout_seconds: float | None = None) -> BatchAnswer:
         """Waits until every item has completed or failed, and returns the batch.
 
         Raises `TimeoutError` after `timeout_seconds`. Under a test harness, items complete only
@@ -214,7 +225,9 @@ class BatchHandle:
             raise InvalidInput(faults)
         pause = WAIT_SECONDS_MIN
         until = inf if timeout_seconds is None else monotonic() + timeout_seconds
-        while (progress := await self.progress()).status is not BatchStatus.COMPLETED:
+        context = await self._context()
+        batches = context.store.batches
+        while (progress := await batches.get(self._scope, self._id)).status is not _COMPLETED:
             if timeout_seconds is None and current_handling() is None:
                 self._stores.check_not_in_harness("batch.wait()")
             left = until - monotonic()
@@ -226,18 +239,16 @@ class BatchHandle:
                 )
             await asyncio.sleep(min(pause, left))
             pause = min(pause * 2, WAIT_SECONDS_MAX)
-        return progress
+        return await show_batch(context, progress)
 
-    async def cancel(self) -> Batch:
+    async def cancel(self) -> BatchAnswer:
         """Deletes the items that no worker has claimed; they count as failed."""
-        return with_prefixes(
-            await cancel_batch(Context(await self._stored(), self._scope), self._id)
-        )
+        return await cancel_batch(await self._context(), self._id)
 
-    async def _stored(self) -> Store:
+    async def _context(self) -> Context:
         if self._created_in is not None and not self._created_in.has_ended:
             raise BatchNotStored(self.id)
-        return await self._stores.get()
+        return Context(await self._stores.get(), self._scope)
 
 
 async def check_batch_queues(context: Context, registry: Registry, **named: str | None) -> None:
@@ -286,8 +297,7 @@ def completion_handler(
     @wraps(function)
     async def handle(message: HandlerMessage[Any]) -> None:
         store, batch_id = await open_store(), read_id("batch_id", message.body["batch_id"])
-        batch = await store.batches.get(Scope(message.tenant), batch_id)
-        await function(with_prefixes(batch))
+        await function(await get_batch(Context(store, Scope(message.tenant)), batch_id))
 
     return handle
 

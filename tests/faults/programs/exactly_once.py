@@ -21,9 +21,9 @@ from tests.faults.programs import statements
 from tests.faults.tables import is_sqlite
 from tests.kit.points import reach
 from tests.kit.waiting import delay
+from tickwork import Batch
 from tickwork.app.message import Message, MessageBatch
 from tickwork.core.message.backoff import Fixed
-from tickwork.core.message.batch import Batch
 from tickwork.core.model import SettleResult
 from tickwork.errors import ClaimLost
 from tickwork.facade.app import Tickwork

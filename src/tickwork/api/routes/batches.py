@@ -27,12 +27,13 @@ from tickwork.api.pages import (
 from tickwork.api.query import body_reader, finished, flag
 from tickwork.api.routes.messages import SendRequest
 from tickwork.core.access import Caller, Permission
-from tickwork.core.answers.ids import Prefix, public_id, read_path_id
+from tickwork.core.answers.batch import BatchAnswer, ItemAnswer
+from tickwork.core.answers.ids import Prefix, read_path_id
 from tickwork.core.fields import shown
-from tickwork.core.message.batch import Batch, BatchItem, BatchStatus, ItemStatus
+from tickwork.core.message.batch import ItemStatus
 from tickwork.ops import batches
 from tickwork.ops.context import Context
-from tickwork.ops.queues import check_visible, queue_names
+from tickwork.ops.queues import check_visible
 from tickwork.ops.read_message import add_objects, create_from_objects
 
 _ITEMS_MAX = 10_000
@@ -63,53 +64,6 @@ class ItemsRequest(Struct, frozen=True, kw_only=True):
     """More items of an open batch."""
 
     items: list[SendRequest]
-
-
-class BatchAnswer(Struct, frozen=True, kw_only=True):
-    """A batch and its exact progress."""
-
-    id: str
-    queue: str | None
-    status: BatchStatus
-    total: int
-    pending: int
-    processing: int
-    completed: int
-    failed: int
-    created_at: datetime
-    completed_at: datetime | None
-
-    @classmethod
-    def of(cls, batch: Batch, queue: str | None) -> BatchAnswer:
-        """The answer for a batch."""
-        own = ("id", "queue")
-        same = {name: getattr(batch, name) for name in cls.__struct_fields__ if name not in own}
-        return cls(id=public_id(Prefix.BATCH, batch.id), queue=queue, **same)
-
-
-class ItemAnswer(Struct, frozen=True, kw_only=True):
-    """An item: the id of its message, and what became of it."""
-
-    id: str
-    status: ItemStatus
-    attempts: int | None
-    started_at: datetime | None
-    finished_at: datetime | None
-    reason: str | None
-    error: str | None
-
-    @classmethod
-    def of(cls, item: BatchItem) -> ItemAnswer:
-        """The answer for an item."""
-        return cls(
-            id=public_id(Prefix.MESSAGE, item.id),
-            status=item.status,
-            attempts=item.attempts,
-            started_at=item.started_at,
-            finished_at=item.finished_at,
-            reason=item.reason,
-            error=item.error,
-        )
 
 
 @operation(
@@ -146,7 +100,7 @@ async def create_batch(
         made = await create_from_objects(
             context, queue, items, batch_id=seed, completion_queue=completion, is_open=bool(is_open)
         )
-        return BatchAnswer.of(made, queue)
+        return await batches.show_batch(context, made)
 
     return await once(make, context=context, caller=caller, request=request, key=idempotency_key)
 
@@ -180,7 +134,7 @@ async def add_items(
 
     async def make(seed: UUID) -> BatchAnswer:
         changed = await add_objects(context, wanted, items, seed=seed)
-        return await _shown(context, changed)
+        return await batches.show_batch(context, changed)
 
     return await once(make, context=context, caller=caller, request=request, key=idempotency_key)
 
@@ -194,8 +148,7 @@ async def add_items(
 )
 async def close_batch(batch: FromPath[str], context: NamedDependency[Context]) -> BatchAnswer:
     """Closes an open batch: it completes with the items that it has."""
-    changed = await batches.close_batch(context, _id(batch))
-    return await _shown(context, changed)
+    return await batches.close_batch(context, _id(batch))
 
 
 @operation(
@@ -207,8 +160,7 @@ async def close_batch(batch: FromPath[str], context: NamedDependency[Context]) -
 )
 async def cancel_batch(batch: FromPath[str], context: NamedDependency[Context]) -> BatchAnswer:
     """Deletes the items that no worker has claimed; they count as failed."""
-    changed = await batches.cancel_batch(context, _id(batch))
-    return await _shown(context, changed)
+    return await batches.cancel_batch(context, _id(batch))
 
 
 class _Position(Struct, array_like=True):
@@ -227,20 +179,13 @@ async def list_batches(
         limit=limit + 1,
         before=None if before is None else (before.created_at, before.id),
     )
-    names = await queue_names(context)
-    return page_of(
-        found,
-        limit,
-        lambda batch: _Position(batch.created_at, batch.id),
-        lambda batch: BatchAnswer.of(batch, names.get(batch.queue_id)),
-    )
+    return page_of(found, limit, lambda batch: _Position(batch.created_at, batch.id.uuid))
 
 
 @operation("GET", "/v1/batches/{batch:str}", needs=Permission.READ, tag=_TAG, summary="Get a batch")
 async def get_batch(batch: FromPath[str], context: NamedDependency[Context]) -> BatchAnswer:
     """Returns a batch with its exact counts."""
-    found = await batches.get_batch(context, _id(batch))
-    return await _shown(context, found)
+    return await batches.get_batch(context, _id(batch))
 
 
 @operation(
@@ -260,10 +205,10 @@ async def list_items(
     """Returns the items that have a status, by id; by default those that failed."""
     after: UUID | None = read_cursor(cursor, UUID)
 
-    async def read(count: int, after: UUID | None) -> Sequence[BatchItem]:
+    async def read(count: int, after: UUID | None) -> Sequence[ItemAnswer]:
         return await batches.list_items(context, _id(batch), status, limit=count, after=after)
 
-    return await read_page(read, limit, after, lambda item: item.id, ItemAnswer.of)
+    return await read_page(read, limit, after, lambda item: item.id.uuid)
 
 
 def _items(reader: Any) -> list[Any]:
@@ -284,11 +229,6 @@ def _items(reader: Any) -> list[Any]:
 
 def _id(text: str) -> UUID:
     return read_path_id(Prefix.BATCH, text, "batch")
-
-
-async def _shown(context: Context, batch: Batch) -> BatchAnswer:
-    names = await queue_names(context)
-    return BatchAnswer.of(batch, names.get(batch.queue_id))
 
 
 BATCH_ROUTES = (
