@@ -10,6 +10,7 @@ import pytest
 from tests.service.own_rows import OwnRows
 from tickwork.app.invocation import BatchNotStored
 from tickwork.app.message import Message, MessageBatch
+from tickwork.core.answers.batch import BatchAnswer
 from tickwork.core.answers.ids import Prefix, public_id
 from tickwork.core.fields import read_id
 from tickwork.core.limits import ENDING_ITEMS_MAX
@@ -316,7 +317,7 @@ async def test_whoever_asked_is_told_of_every_batch_that_has_ended(
     app: Tickwork, database: str | None
 ) -> None:
     items, work = app.queue("items", max_retries=0), app.queue("work")
-    told: list[Batch] = []
+    told: list[BatchAnswer] = []
 
     @app.on("items")
     async def handle(message: Message[Any]) -> None:
@@ -328,7 +329,7 @@ async def test_whoever_asked_is_told_of_every_batch_that_has_ended(
         await app.batch("items", message.body)
 
     @app.on_completed("items")
-    async def done(batch: Batch) -> None:
+    async def done(batch: BatchAnswer) -> None:
         told.append(batch)
         await app.queue("out").send(batch.id)
 
@@ -356,7 +357,7 @@ async def test_who_fails_is_told_again(app: Tickwork, database: str | None) -> N
     told: list[int] = []
 
     @app.on_completed("items", max_concurrency=1)
-    async def done(batch: Batch) -> None:
+    async def done(batch: BatchAnswer) -> None:
         told.append(batch.total)
         if len(told) == 1:
             raise ConnectionError("once")
@@ -372,7 +373,7 @@ async def test_another_queue_may_be_named_for_the_end(app: Tickwork, database: s
     app.queue("mine")
 
     @app.on_completed("items")
-    async def done(batch: Batch) -> None:
+    async def done(batch: BatchAnswer) -> None:
         raise AssertionError(batch)
 
     async with harness(app, database=database) as h:
@@ -382,9 +383,9 @@ async def test_another_queue_may_be_named_for_the_end(app: Tickwork, database: s
 
 
 def test_who_is_told_is_a_coroutine_function_of_a_queue_that_is_declared(app: Tickwork) -> None:
-    async def done(batch: Batch) -> None: ...
+    async def done(batch: BatchAnswer) -> None: ...
 
-    def plainly(batch: Batch) -> None: ...
+    def plainly(batch: BatchAnswer) -> None: ...
 
     with pytest.raises(InvalidInput, match="is not declared"):
         app.on_completed("items")(done)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tickwork.app.message import Message
+from tickwork.core.answers.batch import BatchAnswer
 from tickwork.core.answers.ids import Prefix, public_id
 from tickwork.core.message.batch import Batch, BatchStatus, ItemStatus
 from tickwork.core.model import DEFAULT, ClaimRequest, Counts, Ending, Fate, Settlement
@@ -33,7 +34,7 @@ class Told:
 
     def __init__(self, app: Tickwork) -> None:
         self.numbers: list[int] = []
-        self.ends: list[Batch] = []
+        self.ends: list[BatchAnswer] = []
         app.queue("items")
         app.on("items")(self.handle)
         app.on_completed("items")(self.done)
@@ -41,7 +42,7 @@ class Told:
     async def handle(self, message: Message[int]) -> None:
         self.numbers.append(message.body)
 
-    async def done(self, batch: Batch) -> None:
+    async def done(self, batch: BatchAnswer) -> None:
         self.ends.append(batch)
 
 
