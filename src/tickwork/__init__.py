@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from tickwork.core.answers.cluster import Node
     from tickwork.core.answers.dead_letter import DeadLetter, ReplaySummary
     from tickwork.core.answers.message import StoredMessage
+    from tickwork.core.answers.schedule import CalendarAnswer as Calendar
     from tickwork.core.answers.schedule import FiringAnswer as FiringRecord
     from tickwork.core.answers.schedule import ScheduleAnswer as Schedule
     from tickwork.core.answers.schedule import UpcomingFire, Why
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
     from tickwork.core.model import StoredQueue
     from tickwork.core.options import RuleFields, ScheduleFields, SchedulePatch
     from tickwork.core.queue.stats import QueueStats
-    from tickwork.core.schedule.model import Calendar
     from tickwork.core.when import Preview
     from tickwork.core.workflow.retries import Retries
     from tickwork.entity.entity import Entity, exposed, read
@@ -126,7 +126,7 @@ _MODULES = {
     "Batch": "tickwork.core.answers.batch:BatchAnswer",
     "BatchHandle": "tickwork.ops.batches",
     "BatchItem": "tickwork.core.answers.batch:ItemAnswer",
-    "Calendar": "tickwork.core.schedule.model",
+    "Calendar": "tickwork.core.answers.schedule:CalendarAnswer",
     "Client": "tickwork.client.client",
     "DeadGroup": "tickwork.core.message.dead_letter",
     "DeadLetter": "tickwork.core.answers.dead_letter",

@@ -319,7 +319,7 @@ def test_a_calendar_is_created_from_an_ics_file_or_dates(desk: Desk, tmp_path: P
     ics.write_text(ICS, encoding="utf-8")
     dates.write_text("2027-05-01  # a holiday\n\n2027-05-02\n", encoding="utf-8")
     answer = json.loads(desk.answer("calendars", "put", "closed", str(ics), "--json"))
-    days = answer["calendar"]["days"]
+    days = answer["days"]
     assert days[:3] == ["2026-12-25", "2026-12-26", "2027-01-01"]
     assert "2030-12-26" in days
     desk.answer("calendars", "put", "closed", str(dates))

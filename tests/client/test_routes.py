@@ -18,7 +18,7 @@ import tickwork.core.answers
 from tests.kit.api import outside_of
 from tickwork import clock
 from tickwork.api import create_api
-from tickwork.client import access, answers, batches, client, deliveries, queues, run_answers, runs
+from tickwork.client import access, answers, batches, client, deliveries, queues, runs
 from tickwork.client import schedules as schedule_nouns
 from tickwork.client.call import Call, Listed, Noun, Verb, as_plan
 from tickwork.core import when
@@ -176,7 +176,7 @@ def test_every_verb_calls_an_operation(description: dict[str, Any]) -> None:
 
 def test_answers_have_the_fields_of_the_description(description: dict[str, Any]) -> None:
     schemas = description["components"]["schemas"]
-    modules = [answers, run_answers, *map(import_module, ANSWERS)]
+    modules = [answers, *map(import_module, ANSWERS)]
     known = {
         name: kind
         for module in modules

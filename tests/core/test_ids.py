@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import json
 import pickle
-from typing import ClassVar
 from uuid import UUID, uuid4
 
 import msgspec
@@ -17,10 +16,9 @@ from tickwork.core.answers.ids import (
     Id,
     Prefix,
     decoder_of,
+    fields_as_in,
     parse_public_id,
-    public_id,
     spellings,
-    with_prefixes,
 )
 from tickwork.errors import ID_PREFIXES, NotFound
 
@@ -28,16 +26,19 @@ PLAIN = UUID("0199f2a1-7c30-7bbb-8000-0123456789ab")
 SHOWN = "msg_0199f2a17c307bbb80000123456789ab"
 
 
-class Part(Struct, frozen=True):
-    message_id: UUID | None
+class Stored(Struct, frozen=True):
+    id: UUID
+    message_id: UUID
+    batch_id: UUID | None
     queue_id: UUID
 
 
-class Whole(Struct, frozen=True):
-    ID_PREFIX: ClassVar = Prefix.BATCH
-
-    id: UUID
-    parts: tuple[Part, ...]
+class Shown(Struct, frozen=True):
+    id: Id
+    message_id: Id
+    batch_id: Id | None
+    queue_id: UUID
+    more: int
 
 
 def test_an_id_is_its_text_and_equals_its_uuid_and_both_spellings() -> None:
@@ -83,14 +84,11 @@ def test_an_id_is_read_in_either_spelling(text: str) -> None:
     assert {SHOWN, str(PLAIN), text} <= {*spellings(text)}
 
 
-def test_the_ids_of_a_record_get_the_prefixes_of_their_kinds() -> None:
-    record = Whole(PLAIN, (Part(PLAIN, PLAIN), Part(None, PLAIN)))
-    (shown,) = with_prefixes((record,))
-    assert shown == record
-    assert str(shown.id) == public_id(Prefix.BATCH, PLAIN)
-    assert str(shown.parts[0].message_id) == SHOWN
-    assert type(shown.parts[0].queue_id) is UUID  # Queues have no prefix.
-    assert shown.parts[1].message_id is None
+def test_an_answer_has_the_fields_of_its_record_and_ids_with_the_prefixes_of_their_kinds() -> None:
+    shown = fields_as_in(Stored(PLAIN, PLAIN, None, PLAIN), Shown)
+    assert shown == {"message_id": SHOWN, "batch_id": None, "queue_id": PLAIN}
+    assert type(shown["message_id"]) is Id
+    assert type(shown["queue_id"]) is UUID  # Queues have no prefix.
 
 
 def test_an_error_names_what_is_missing_by_its_prefix() -> None:

@@ -13,7 +13,7 @@ from tests.examples.streaky_kit import (
 )
 from tests.kit.process import Child
 from tests.kit.waiting import eventually
-from tickwork import Batch
+from tickwork.core.message.batch import Batch
 
 USERS = 150
 SETTINGS = [{"CONCURRENCY": 20, "ISOLATION": "task"}]

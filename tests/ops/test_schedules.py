@@ -295,10 +295,9 @@ async def test_a_changed_calendar_moves_the_schedules_that_use_it(store: Store) 
     tomorrow = (now + timedelta(days=1)).date()
     await calendars.put_calendar(Context(store, DEFAULT), "closed", [date(2000, 1, 1)])
     made = await make(store, cron_expr="0 9 * * *", calendar="closed", name="report")
-    _, moved = await calendars.put_calendar(
-        Context(store, DEFAULT), "closed", [now.date(), tomorrow, tomorrow + timedelta(days=1)]
-    )
-    assert [schedule.id for schedule in moved] == [made.id]
+    days = [now.date(), tomorrow, tomorrow + timedelta(days=1)]
+    moved = (await calendars.put_calendar(Context(store, DEFAULT), "closed", days)).moved
+    assert [schedule.id.uuid for schedule in moved] == [made.id]
     changed = await get_schedule(Context(store, DEFAULT), "report")
     fires = next_fire_in_row(changed)
     assert fires is not None

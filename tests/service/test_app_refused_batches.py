@@ -103,7 +103,7 @@ async def test_a_batch_that_is_refused_later_is_taken_back_and_can_be_repeated(
         await h.drain()
         assert sorted(told.numbers) == items
         await h.advance(hours=2)
-        assert [public_id(Prefix.BATCH, batch.id) for batch in told.ends] == [made.id]
+        assert [batch.id for batch in told.ends] == [made.id]
 
 
 async def test_a_batch_that_is_left_in_the_middle_is_taken_back(

@@ -15,6 +15,7 @@ from tests.conformance.schedule_acts import again, create, in_shard, join_schedu
 from tests.service.zone_files import TOWN, Changes, ZoneFiles, zone_files
 from tests.stores.clock import VirtualClock
 from tickwork import tzdata_version as zone_data
+from tickwork.core.answers.schedule import MovedSchedule
 from tickwork.core.limits import TTL_SECONDS_MAX
 from tickwork.core.model import DEFAULT, SYSTEM
 from tickwork.core.schedule import tzdata_change as rezoning
@@ -22,7 +23,7 @@ from tickwork.core.schedule.model import SHARDS, Schedule, ScheduleStatus
 from tickwork.errors import StoreUnavailable
 from tickwork.ops.context import Context
 from tickwork.ops.schedules import change as schedules
-from tickwork.ops.schedules.change import Moved, rezone
+from tickwork.ops.schedules.change import rezone
 from tickwork.service.observe.schedule_metrics import ScheduleMetrics
 from tickwork.service.scheduler import tzdata
 from tickwork.service.scheduler.leadership import Leadership
@@ -53,10 +54,10 @@ class Noted(ScheduleMetrics):
         self.left: list[tuple[UUID, str]] = []
 
     def tzdata_applied(
-        self, shard: int, versions: tuple[str, str], moved: int, first: Sequence[Moved]
+        self, shard: int, versions: tuple[str, str], moved: int, first: Sequence[MovedSchedule]
     ) -> None:
         super().tzdata_applied(shard, versions, moved, first)
-        self.moved.append((shard, versions, moved, [schedule.id for schedule in first]))
+        self.moved.append((shard, versions, moved, [schedule.id.uuid for schedule in first]))
 
     def tzdata_failed(self, tenant: str, schedule_id: UUID, error: str) -> None:
         super().tzdata_failed(tenant, schedule_id, error)

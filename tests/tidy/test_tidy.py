@@ -68,6 +68,7 @@ STANDALONE = {
     "tickwork.channel.guarded_connector": "the guard's only use of aiohttp, which is optional",
     "tickwork.cli.alerts": "a file per command group",
     "tickwork.cli.audit": "a file per command group",
+    "tickwork.cli.local": "loads the app, which a command on a server does not need",
     "tickwork.cli.completion": "only two options of the root need it, so it is imported late",
     "tickwork.cli.copy": "a file per command group",
     "tickwork.service.isolation.stoppable": "stops a thread, which nothing else here can",

@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 from tickwork.cli.command import Group
 from tickwork.cli.options import Argument
 from tickwork.cli.output import Report, Shown, columns, fail
-from tickwork.cli.session import local_context
 
 if TYPE_CHECKING:
-    from tickwork.client.answers import CalendarAnswer
     from tickwork.client.client import Client
-    from tickwork.ops.context import Context
+    from tickwork.core.answers.schedule import CalendarAnswer
 
 LISTED = 1_000
 
@@ -41,29 +39,14 @@ async def put_calendar(client: Client, name: Name, text: Text) -> Report:
     """Create a calendar or replace its days; schedules that use it are recomputed."""
     from tickwork.ops.schedules.calendars import read_days
 
-    context = local_context()
-    if context is not None:
-        return await _put_here(context, name, text)
     if _is_ics(text):
         made = await client.calendars.put_ics(name, text)
     else:
         made = await client.calendars.put(name, read_days(text.splitlines()))
-    return Report({"calendar": made}, f"{made.name} has {len(made.days)} days")
-
-
-async def _put_here(context: Context, name: str, text: str) -> Report:
-    """On a database, which also says which schedules moved."""
-    from tickwork.core.answers.ids import with_prefixes
-    from tickwork.ops.schedules.calendars import put_calendar, put_ics_calendar, read_days
-
-    if _is_ics(text):
-        made, moved = with_prefixes(await put_ics_calendar(context, name, text))
-    else:
-        days = read_days(text.splitlines())
-        made, moved = with_prefixes(await put_calendar(context, name, days))
-    moves = [f"{move.name or move.id} moved from {move.before} to {move.after}" for move in moved]
-    answer = {"calendar": made, "moved": moved}
-    return Report(answer, f"{made.name} has {len(made.days)} days", *moves)
+    moves = (
+        f"{move.name or move.id} moved from {move.before} to {move.after}" for move in made.moved
+    )
+    return Report(made, f"{made.name} has {len(made.days)} days", *moves)
 
 
 def _is_ics(text: str) -> bool:

@@ -12,8 +12,7 @@ from tickwork.cli.values import given
 
 if TYPE_CHECKING:
     from tickwork.client.client import Client
-    from tickwork.client.run_answers import CreatedKey
-    from tickwork.core.api_key import ApiKey
+    from tickwork.core.api_key import ApiKey, CreatedKey
 
 keys = Group("API keys: what programs send with each HTTP request.")
 

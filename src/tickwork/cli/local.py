@@ -1,32 +1,23 @@
-"""The verbs of an app on a local database, with the answers of the client.
+"""The verbs of an app on a local database, as those of the client.
 
 A command calls `client.queues.list()` and so on, and is written once. With --server that is the
-client; with --database it is this: each verb calls the verb of the same name of an app, and turns
-its result into the answer that the server would give: the same values, ids with their prefix. A
-test holds both to be equal.
+client; with --database it is this: each verb calls the verb of the same name of an app, which
+returns the same records. A test holds both to be equal.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine
 from inspect import iscoroutinefunction, signature
 from typing import TYPE_CHECKING, Any, cast
-from uuid import UUID
 
-import msgspec
-
-from tickwork.client import answers, run_answers
-from tickwork.core.answers.ids import Id, plain_id, with_prefixes
-from tickwork.core.message.subscription import Subscription
+from tickwork.core.answers.entity import StorageEntry
 from tickwork.core.queue.stats import QueueStats
-from tickwork.core.schedule.model import Calendar
 from tickwork.facade.app import Tickwork, engine_of
 from tickwork.facade.queue import Queue
 from tickwork.ops.context import Context
-from tickwork.ops.keys import CreatedKey
 from tickwork.ops.queues import (
     find_queue,
-    queue_names,
     queue_view,
 )
 
@@ -79,51 +70,5 @@ class LocalVerbs:
             store, name = await engine.open(), args[0] if args else self._noun.name
             return queue_view(await find_queue(Context(store, engine.scope), name), result)
         if isinstance(result, dict):
-            return tuple(run_answers.StorageEntry(name, value) for name, value in result.items())
-        names = None
-        first = result[0] if isinstance(result, tuple) and result else result
-        if hasattr(first, "queue_id"):
-            names = await queue_names(Context(await engine.open(), engine.scope))
-        return answer_of(result, names)
-
-
-_ANSWERS: dict[type[Any], type[Any]] = {
-    Calendar: answers.CalendarAnswer,
-    Subscription: answers.SubscriptionBody,
-    CreatedKey: run_answers.CreatedKey,
-}
-"""The answer for each value of an app."""
-
-
-def answer_of(value: Any, queues: Mapping[UUID, str] | None = None) -> Any:
-    """The answer for what a verb of an app returned. `queues` are the names of queues by id."""
-    if isinstance(value, tuple) and not hasattr(value, "_fields"):
-        return tuple(answer_of(member, queues) for member in value)
-    kind = next((_ANSWERS[base] for base in type(value).__mro__ if base in _ANSWERS), None)
-    if kind is None:
-        return value
-    value = with_prefixes(value)
-    given = {"queue": _queue_name(value, queues or {})}
-    fields = {
-        name: _shown(given[name] if name in given else _field(value, name))
-        for name in kind.__struct_fields__
-        if name in given or _has(value, name)
-    }
-    return msgspec.convert(msgspec.to_builtins(fields, enc_hook=plain_id), kind)
-
-
-def _queue_name(value: Any, queues: Mapping[UUID, str]) -> str | None:
-    own: str | None = getattr(value, "queue", None)
-    return own if own is not None else queues.get(getattr(value, "queue_id", UUID(int=0)))
-
-
-def _has(value: Any, name: str) -> bool:
-    return hasattr(value, name) or hasattr(getattr(value, "settings", None), name)
-
-
-def _field(value: Any, name: str) -> Any:
-    return getattr(value if hasattr(value, name) else value.settings, name)
-
-
-def _shown(value: Any) -> Any:
-    return str(value) if isinstance(value, Id | UUID) else value
+            return tuple(StorageEntry(name, value) for name, value in result.items())
+        return result

@@ -58,7 +58,7 @@ def _answer(found: MessageLocation) -> Iterator[str]:
 @messages.client_command("show")
 async def show_message(client: Client, message: MessageId, queue: Queue | None = None) -> Report:
     """Show where a message is: its queue and state, which process has it, and its body."""
-    from tickwork.core.answers.ids import Prefix, read_path_id, with_prefixes
+    from tickwork.core.answers.ids import Prefix, read_path_id
     from tickwork.ops.messages import locate_message
 
     context = local_context()
@@ -67,7 +67,7 @@ async def show_message(client: Client, message: MessageId, queue: Queue | None =
         wait = await client.why(message)
         return Report(found, wait.answer, "", *field_lines(found))
     message_id = read_path_id(Prefix.MESSAGE, message, "message")
-    here = with_prefixes(await locate_message(context, message_id, queue=queue))
+    here = await locate_message(context, message_id, queue=queue)
     return Report(here, *_answer(here), "", *field_lines(here.message))
 
 

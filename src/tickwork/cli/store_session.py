@@ -13,7 +13,7 @@ import click
 
 from tickwork.cli.options import CONNECTION, OPTION_OF_FIELD, NamedKind
 from tickwork.cli.output import EXIT_BAD_USAGE, escape_controls, fail, print_error, refuse
-from tickwork.core.answers.ids import Prefix, public_id, with_prefixes
+from tickwork.core.answers.ids import Prefix, public_id
 from tickwork.errors import InvalidInput, TickworkError
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def with_context(
 
     async def run() -> T:
         async with opened_store(settings, chosen, create=create) as store:
-            return with_prefixes(await work(context_of(settings, store, chosen)))
+            return await work(context_of(settings, store, chosen))
 
     return asyncio.run(run())
 

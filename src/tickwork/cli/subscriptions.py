@@ -9,8 +9,8 @@ from tickwork.cli.options import Argument, QueueName
 from tickwork.cli.output import Report, columns
 
 if TYPE_CHECKING:
-    from tickwork.client.answers import SubscriptionBody
     from tickwork.client.client import Client
+    from tickwork.core.answers.queue import SubscriptionBody
 
 subscriptions = Group("Subscriptions of queues to types: list, create, delete.")
 

@@ -17,7 +17,7 @@ from tickwork.cli.store_session import load_settings, warn_of_variables
 from tickwork.errors import InvalidInput, MissingExtra, TickworkError
 
 if TYPE_CHECKING:
-    from tickwork.ops.keys import CreatedKey
+    from tickwork.core.api_key import CreatedKey
     from tickwork.wiring import Settings
 
 DRAIN_SECONDS_MAX = 10

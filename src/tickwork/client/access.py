@@ -19,8 +19,7 @@ from tickwork.client.call import (
     listed,
     verb,
 )
-from tickwork.client.run_answers import CreatedKey
-from tickwork.core.api_key import ROTATION_SECONDS, ApiKey
+from tickwork.core.api_key import ROTATION_SECONDS, ApiKey, CreatedKey
 from tickwork.core.audit import AuditRecord
 from tickwork.core.model import Tenant
 from tickwork.core.options import TenantLimits

@@ -1,10 +1,8 @@
-"""What the server answers, as values. The names are those of the OpenAPI description, which a test
-compares with these fields. Ids have their prefix, such as `sch_…`."""
+"""What the server answers besides the nouns of `core.answers`: pages, its health, its stream."""
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from msgspec import Struct
 
@@ -24,22 +22,24 @@ class Items(Struct, Generic[T], frozen=True):
     items: tuple[T, ...]
 
 
-# Queues
+class HealthAnswer(Struct, frozen=True):
+    """The server is running."""
+
+    status: str
+    version: str
 
 
-class SubscriptionBody(Struct, frozen=True):
-    """A queue that gets a copy of each message and event whose type matches."""
+class Readiness(Struct, frozen=True):
+    """The server can reach its database. `missing` names the roles that no live process has."""
 
-    types: str
-    queue: str
-
-
-# Calendars
+    status: str
+    missing: tuple[str, ...] = ()
 
 
-class CalendarAnswer(Struct, frozen=True, kw_only=True):
-    """A calendar: named days off."""
+class StreamedEvent(Struct, frozen=True, kw_only=True):
+    """Something that happened: a hint to read again what it names. Pass `id` as `after` to go on
+    behind it."""
 
-    name: str
-    days: tuple[str, ...]
-    updated_at: datetime
+    id: str | None
+    type: str
+    data: dict[str, Any]

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, Unpack
 
 from tickwork.client import batches, queues, runs
 from tickwork.client.access import Audit, Keys, Tenants
-from tickwork.client.answers import Items
+from tickwork.client.answers import HealthAnswer, Items, Readiness, StreamedEvent
 from tickwork.client.call import (
     Async,
     Call,
@@ -35,7 +35,6 @@ from tickwork.client.call import (
 from tickwork.client.deliveries import Deliveries, Endpoints, Events
 from tickwork.client.event_stream import EventLines, stream_call
 from tickwork.client.exchange import RETRY_SECONDS, TIMEOUT_SECONDS, Server, checked_url
-from tickwork.client.run_answers import HealthAnswer, Readiness, StreamedEvent
 from tickwork.client.schedules import Calendars, Firings, Schedules
 from tickwork.core.answers.cluster import ClusterView, Node
 from tickwork.core.answers.ids import Prefix

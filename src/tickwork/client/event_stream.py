@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import msgspec
 
+from tickwork.client.answers import StreamedEvent
 from tickwork.client.call import Call, at, nothing
 from tickwork.client.exchange import Answer, Lost, Request, Server
 from tickwork.client.problem import error_of
-from tickwork.client.run_answers import StreamedEvent
 from tickwork.errors import ServiceUnavailable
 
 CLOSED = "closed"

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Unpack
 
-from tickwork.client.answers import SubscriptionBody
 from tickwork.client.call import (
     Call,
     M,
@@ -32,7 +31,7 @@ from tickwork.core.answers.message import (
     SentBatch,
     StoredMessage,
 )
-from tickwork.core.answers.queue import Purged, QueueAnswer, QueueView, Statistics
+from tickwork.core.answers.queue import Purged, QueueAnswer, QueueView, Statistics, SubscriptionBody
 from tickwork.core.message.body import Outgoing
 from tickwork.core.options import SendOptions
 from tickwork.core.options.queue import QueueOptions

@@ -29,8 +29,8 @@ from tickwork.client.call import (
     runner_of,
     verb,
 )
-from tickwork.client.run_answers import AlarmBody, CallAnswer, StorageEntry
 from tickwork.clock import monotonic
+from tickwork.core.answers.entity import AlarmBody, CallAnswer, StorageEntry
 from tickwork.core.answers.run import RestartPlan, RunView
 from tickwork.core.answers.wait import Wait
 from tickwork.core.entity.model import CountedType, EntityRecord

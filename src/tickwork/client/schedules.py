@@ -7,7 +7,7 @@ from datetime import date, datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Unpack
 
-from tickwork.client.answers import CalendarAnswer, Items
+from tickwork.client.answers import Items
 from tickwork.client.call import (
     Call,
     M,
@@ -26,6 +26,8 @@ from tickwork.client.call import (
 from tickwork.core.answers.ids import Prefix, public_id
 from tickwork.core.answers.schedule import (
     Backfilled,
+    CalendarAnswer,
+    ChangedCalendar,
     CompletedFiring,
     Fires,
     FiringAnswer,
@@ -260,17 +262,17 @@ class Calendars(Noun[M]):
     """Named lists of days off."""
 
     @verb
-    def put(self, name: str, days: Iterable[date | str]) -> Call[CalendarAnswer]:
+    def put(self, name: str, days: Iterable[date | str]) -> Call[ChangedCalendar]:
         """Creates a calendar or replaces its days. Schedules that use it follow."""
         return Call(
-            "PUT", at("v1", "calendars", name), answer(CalendarAnswer), body={"days": [*days]}
+            "PUT", at("v1", "calendars", name), answer(ChangedCalendar), body={"days": [*days]}
         )
 
     @verb
-    def put_ics(self, name: str, text: str | bytes) -> Call[CalendarAnswer]:
+    def put_ics(self, name: str, text: str | bytes) -> Call[ChangedCalendar]:
         """As `put`, with the days of an ICS file."""
         ics = text.decode() if isinstance(text, bytes) else text
-        return Call("PUT", at("v1", "calendars", name), answer(CalendarAnswer), body={"ics": ics})
+        return Call("PUT", at("v1", "calendars", name), answer(ChangedCalendar), body={"ics": ics})
 
     @verb
     def get(self, name: str) -> Call[CalendarAnswer]:

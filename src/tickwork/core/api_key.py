@@ -58,6 +58,15 @@ class ApiKey(Struct, frozen=True, kw_only=True):
     previous_until: datetime | None
 
 
+class CreatedKey(ApiKey, frozen=True, kw_only=True):
+    """A key with its text, `tw_…`, which is not shown again."""
+
+    token: str
+
+    def __repr__(self) -> str:
+        return f"CreatedKey(id={self.id!r}, name={self.name!r}, token='***')"
+
+
 class NewApiKey(Struct, frozen=True, kw_only=True):
     """A key that is to be stored."""
 

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
-from typing import ClassVar, TypeVar
+from typing import TypeVar
 from uuid import UUID
 
 from msgspec import Struct
@@ -284,8 +284,6 @@ class Message(Struct, frozen=True, gc=False):
     consumer of a dead-letter queue how the message died (`core.message.dead_letter`). `traceparent`
     is the span of its sender, if that was traced.
     """
-
-    ID_PREFIX: ClassVar = Prefix.MESSAGE
 
     tenant: str
     id: UUID

@@ -9,13 +9,12 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Unpack
 
-from tickwork.core.api_key import ROTATION_SECONDS, ApiKey
+from tickwork.core.api_key import ROTATION_SECONDS, ApiKey, CreatedKey
 from tickwork.core.audit import AuditRecord
 from tickwork.core.model import SYSTEM, Tenant
 from tickwork.core.options import TenantLimits
 from tickwork.engine.app_engine import AppEngine
 from tickwork.ops import audit, keys, tenants
-from tickwork.ops.keys import CreatedKey
 
 
 class Keys:

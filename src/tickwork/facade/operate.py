@@ -19,7 +19,7 @@ from tickwork.core.answers.cluster import Node
 from tickwork.core.answers.dead_letter import DeadLetter, ReplaySummary
 from tickwork.core.answers.ids import GivenId
 from tickwork.core.answers.message import StoredMessage
-from tickwork.core.answers.queue import QueueAnswer
+from tickwork.core.answers.queue import QueueAnswer, SubscriptionBody
 from tickwork.core.delivery.alert import AlertTarget, read_alert_target
 from tickwork.core.fields import choice_error, read_id, read_instant, shown
 from tickwork.core.limits import LIST_LIMIT_MAX
@@ -31,7 +31,6 @@ from tickwork.core.message.dead_letter import (
     Selection,
 )
 from tickwork.core.message.message_list import MessageSelection, ShownState
-from tickwork.core.message.subscription import Subscription
 from tickwork.core.model import ContentType
 from tickwork.core.options.queue import QueueOptions
 from tickwork.core.queue.stats import QueueStats
@@ -154,14 +153,14 @@ class Subscriptions:
     def __init__(self, engine: AppEngine) -> None:
         self._engine = engine
 
-    async def list(self) -> tuple[Subscription, ...]:
+    async def list(self) -> tuple[SubscriptionBody, ...]:
         """All subscriptions, by types and queue."""
         found = await subscriptions.list_subscriptions(await self._engine.context())
         return tuple(
             sorted(found, key=lambda subscription: (subscription.types, subscription.queue))
         )
 
-    async def create(self, types: str, queue: str) -> Subscription:
+    async def create(self, types: str, queue: str) -> SubscriptionBody:
         """Copies messages and events to a queue: of a type, of a prefix such as `order.*`, or `*`.
         A repeat has no effect."""
         context = await self._engine.context(queue)

@@ -16,6 +16,8 @@ from tickwork.app.payloads import Payload
 from tickwork.core import when
 from tickwork.core.answers.ids import GivenId
 from tickwork.core.answers.schedule import (
+    CalendarAnswer,
+    ChangedCalendar,
     CompletedFiring,
     FiringAnswer,
     ScheduleAnswer,
@@ -27,7 +29,6 @@ from tickwork.core.options import RuleFields, ScheduleFields, SchedulePatch
 from tickwork.core.schedule.firing import FiringStatus
 from tickwork.core.schedule.forecast import FORECAST_HOURS, Forecast
 from tickwork.core.schedule.model import (
-    Calendar,
     Schedule,
     ScheduleOrder,
     ScheduleSelection,
@@ -35,7 +36,6 @@ from tickwork.core.schedule.model import (
 )
 from tickwork.engine.app_engine import AppEngine
 from tickwork.errors import FieldError, InvalidInput
-from tickwork.facade.shown_ids import shows_ids
 from tickwork.ops.context import Context
 from tickwork.ops.forecast import forecast
 from tickwork.ops.schedules import calendars, change, create, lookup, views
@@ -316,30 +316,27 @@ class Firings:
         return await complete_firing(await self._engine.open(), token, fields)
 
 
-@shows_ids
 class Calendars:
     """The calendars of an app: named lists of days off."""
 
     def __init__(self, engine: AppEngine) -> None:
         self._engine = engine
 
-    async def put(self, name: str, days: Iterable[date | str]) -> Calendar:
+    async def put(self, name: str, days: Iterable[date | str]) -> ChangedCalendar:
         """Creates a calendar or replaces its days. Schedules that use it follow."""
         context = await self._engine.context()
-        calendar, _ = await calendars.put_calendar(context, name, days)
-        return calendar
+        return await calendars.put_calendar(context, name, days)
 
-    async def put_ics(self, name: str, text: str | bytes) -> Calendar:
+    async def put_ics(self, name: str, text: str | bytes) -> ChangedCalendar:
         """As `put`, with the days of an ICS file."""
         context = await self._engine.context()
-        calendar, _ = await calendars.put_ics_calendar(context, name, text)
-        return calendar
+        return await calendars.put_ics_calendar(context, name, text)
 
-    async def get(self, name: str) -> Calendar:
+    async def get(self, name: str) -> CalendarAnswer:
         """One calendar. Raises `NotFound`."""
         return await calendars.get_calendar(await self._engine.context(), name)
 
-    async def list(self) -> tuple[Calendar, ...]:
+    async def list(self) -> tuple[CalendarAnswer, ...]:
         """All calendars, by name."""
         return await calendars.list_calendars(await self._engine.context())
 

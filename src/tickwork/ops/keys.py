@@ -13,6 +13,7 @@ from tickwork.core.api_key import (
     ROTATION_SECONDS_MAX,
     SECRET_BYTES,
     ApiKey,
+    CreatedKey,
     NewApiKey,
     hash_of,
     new_token,
@@ -33,15 +34,6 @@ _TIME_DIGITS = 12
 """Hexadecimal digits of an id that are the time it was made, so that ids sort by it."""
 
 _RANDOM_ID_BYTES = 4
-
-
-class CreatedKey(ApiKey, frozen=True, kw_only=True):
-    """A key with its text, `tw_…`, which is not shown again."""
-
-    token: str
-
-    def __repr__(self) -> str:
-        return f"CreatedKey(id={self.id!r}, name={self.name!r}, token='***')"
 
 
 async def create_key(context: Context, given: Mapping[str, object]) -> CreatedKey:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import ClassVar
-from uuid import UUID
 
 from msgspec import Struct
 
-from tickwork.core.answers.ids import Prefix
+from tickwork.core.answers.ids import Id, Prefix
 from tickwork.core.queue.stats import LATE_SECONDS
 from tickwork.core.schedule.model import ScheduleOrder, ScheduleSelection
 from tickwork.errors import FieldError, InvalidInput
@@ -22,9 +20,7 @@ LATE_SECONDS_MAX = 365 * 86_400.0
 class LateSchedule(Struct, frozen=True):
     """An active schedule whose slot is due and not planned yet."""
 
-    ID_PREFIX: ClassVar = Prefix.SCHEDULE
-
-    id: UUID
+    id: Id
     name: str | None
     slot: datetime
     due_at: datetime
@@ -72,7 +68,7 @@ async def _schedules(
     selection = ScheduleSelection(order=ScheduleOrder.NEXT_DUE, before=before)
     return tuple(
         LateSchedule(
-            id=schedule.id,
+            id=Id.of(Prefix.SCHEDULE, schedule.id),
             name=schedule.name,
             slot=schedule.next_slot,
             due_at=schedule.due_at,

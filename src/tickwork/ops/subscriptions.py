@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from tickwork.core.message.subscription import Subscription
+from tickwork.core.answers.queue import SubscriptionBody
 from tickwork.ops.audit import recorded
 from tickwork.ops.context import Context
 from tickwork.ops.queues import check_visible
 
 
-async def subscribe(context: Context, types: str, queue: str) -> Subscription:
+async def subscribe(context: Context, types: str, queue: str) -> SubscriptionBody:
     """Subscribes a queue to types; a repeat has no effect. Raises `InvalidInput`, and `NotFound`
     if there is no such queue."""
     check_visible(queue)
     async with recorded(context, "subscription.put", f"{types} → {queue}"):
-        return await context.store.subscriptions.put(context.scope, types, queue)
+        made = await context.store.subscriptions.put(context.scope, types, queue)
+    return SubscriptionBody.of(made)
 
 
-async def list_subscriptions(context: Context) -> tuple[Subscription, ...]:
+async def list_subscriptions(context: Context) -> tuple[SubscriptionBody, ...]:
     """Returns the subscriptions of a tenant."""
-    return await context.store.subscriptions.list(context.scope)
+    found = await context.store.subscriptions.list(context.scope)
+    return tuple(map(SubscriptionBody.of, found))
 
 
 async def unsubscribe(context: Context, types: str, queue: str) -> bool:

@@ -23,9 +23,11 @@ from pathlib import Path
 from reprlib import repr as shortened
 from typing import Any, NamedTuple
 
+from msgspec import structs
+
 from tickwork.app.handlers import check_queue_name
 from tickwork.core.answers.dead_letter import DeadLetter
-from tickwork.core.answers.ids import with_prefixes
+from tickwork.core.answers.ids import Id, Prefix
 from tickwork.core.limits import DELAY_SECONDS_MAX, LIST_LIMIT_MAX, TTL_SECONDS_MAX
 from tickwork.core.message.body import shown_body
 from tickwork.core.message.dead_letter import DEAD_LETTERS_AT_ONCE_MAX, Selection
@@ -186,7 +188,7 @@ class Harness:
         found.update((message.id, message) for message in waiting)
         ordered = sorted(found.values(), key=lambda message: (message.sent_at, message.id))
         return [
-            Sent(shown_body(message.body, message.content_type), with_prefixes(message))
+            Sent(shown_body(message.body, message.content_type), _with_ids(message))
             for message in ordered
         ]
 
@@ -482,3 +484,13 @@ def _read_topology(file: Path) -> Topology:
 
 async def _never_opened() -> Store:
     raise AssertionError("the harness renews the node's lease itself")
+
+
+def _with_ids(message: Message) -> Message:
+    """A message whose ids are those that users see."""
+    return structs.replace(
+        message,
+        id=Id.of(Prefix.MESSAGE, message.id),
+        batch_id=Id.of_optional(Prefix.BATCH, message.batch_id),
+        schedule_id=Id.of_optional(Prefix.SCHEDULE, message.schedule_id),
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime
+from datetime import date
 from typing import Annotated, Any
 
 from litestar.di import NamedDependency
@@ -14,8 +14,7 @@ from tickwork.api.operation import operation
 from tickwork.api.pages import PAGE_LIMIT, Cursor, Limit, Page, page_of, read_cursor
 from tickwork.api.query import body_reader, finished
 from tickwork.core.access import Permission
-from tickwork.core.answers.ids import Prefix, public_id
-from tickwork.core.schedule.model import Calendar
+from tickwork.core.answers.schedule import CalendarAnswer, ChangedCalendar
 from tickwork.ops.context import Context
 from tickwork.ops.schedules import calendars
 
@@ -29,34 +28,6 @@ class CalendarRequest(Struct, frozen=True, kw_only=True):
     ics: Annotated[str | None, Meta(description="The text of an .ics file.")] = None
 
 
-class CalendarAnswer(Struct, frozen=True, kw_only=True):
-    """A calendar."""
-
-    name: str
-    days: tuple[str, ...]
-    updated_at: datetime
-
-    @classmethod
-    def of(cls, calendar: Calendar) -> CalendarAnswer:
-        """The answer for a calendar."""
-        return cls(name=calendar.name, days=calendar.days, updated_at=calendar.updated_at)
-
-
-class MovedSchedule(Struct, frozen=True, kw_only=True):
-    """A schedule whose next slot moved."""
-
-    id: str
-    name: str | None
-    before: datetime | None
-    after: datetime | None
-
-
-class ChangedCalendar(CalendarAnswer, frozen=True, kw_only=True):
-    """A calendar, and the schedules that moved with it."""
-
-    moved: tuple[MovedSchedule, ...]
-
-
 @operation("GET", "/v1/calendars", needs=Permission.READ, tag="calendars", summary="List calendars")
 async def list_calendars(
     context: NamedDependency[Context], limit: Limit = PAGE_LIMIT, cursor: Cursor = None
@@ -68,7 +39,7 @@ async def list_calendars(
         (calendar for calendar in every if after is None or calendar.name > after),
         key=lambda calendar: calendar.name,
     )
-    return page_of(found, limit, lambda calendar: calendar.name, CalendarAnswer.of)
+    return page_of(found, limit, lambda calendar: calendar.name)
 
 
 @operation(
@@ -82,7 +53,7 @@ async def get_calendar(
     calendar: FromPath[str], context: NamedDependency[Context]
 ) -> CalendarAnswer:
     """Returns one calendar."""
-    return CalendarAnswer.of(await calendars.get_calendar(context, calendar))
+    return await calendars.get_calendar(context, calendar)
 
 
 @operation(
@@ -105,23 +76,8 @@ async def put_calendar(
     ics = reader.text("ics") if reader.has("ics") else None
     finished(reader)
     if ics is None:
-        stored, moved = await calendars.put_calendar(context, calendar, data["days"])
-    else:
-        stored, moved = await calendars.put_ics_calendar(context, calendar, ics)
-    return ChangedCalendar(
-        name=stored.name,
-        days=stored.days,
-        updated_at=stored.updated_at,
-        moved=tuple(
-            MovedSchedule(
-                id=public_id(Prefix.SCHEDULE, schedule.id),
-                name=schedule.name,
-                before=schedule.before,
-                after=schedule.after,
-            )
-            for schedule in moved
-        ),
-    )
+        return await calendars.put_calendar(context, calendar, data["days"])
+    return await calendars.put_ics_calendar(context, calendar, ics)
 
 
 @operation(

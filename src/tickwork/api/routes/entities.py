@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Annotated, Any
 
 import msgspec
@@ -25,6 +24,7 @@ from tickwork.api.pages import (
 )
 from tickwork.api.query import body_reader, finished
 from tickwork.core.access import Permission
+from tickwork.core.answers.entity import AlarmBody, CallAnswer, StorageEntry
 from tickwork.core.entity.model import CountedType, EntityRecord
 from tickwork.errors import FieldError, InvalidInput, NotFound
 from tickwork.ops import entities, entity_edits
@@ -46,30 +46,10 @@ class CallRequest(Struct, frozen=True):
     ] = []
 
 
-class CallAnswer(Struct, frozen=True, kw_only=True):
-    """The result of a method; `done` is false if it has not run yet."""
-
-    done: bool
-    result: Any = None
-
-
-class StorageEntry(Struct, frozen=True):
-    """A key and its value."""
-
-    name: str
-    value: Any
-
-
 class ValueRequest(Struct, frozen=True):
     """A value to store, up to 131,072 bytes."""
 
     value: Any
-
-
-class AlarmBody(Struct, frozen=True):
-    """When the alarm is set to fire."""
-
-    at: datetime
 
 
 @operation(

@@ -8,30 +8,17 @@ from litestar import Response
 from litestar.di import NamedDependency
 from litestar.openapi.spec import Example
 from litestar.params import Body, FromQuery
-from msgspec import Meta, Struct
 
 from tickwork.api.operation import operation
 from tickwork.api.pages import PAGE_LIMIT, Cursor, Limit, Page, page_of, read_cursor
 from tickwork.api.query import body_reader, finished
 from tickwork.core.access import Permission
-from tickwork.core.message.subscription import Subscription
+from tickwork.core.answers.queue import SubscriptionBody
 from tickwork.errors import NotFound
 from tickwork.ops import subscriptions
 from tickwork.ops.context import Context
 
 _PUT = [Example(summary="All content", value={"types": "content.*", "queue": "publish"})]
-
-
-class SubscriptionBody(Struct, frozen=True):
-    """A queue that gets a copy of each message and event whose type matches."""
-
-    types: Annotated[str, Meta(description="A type, a prefix such as content.*, or * for all.")]
-    queue: str
-
-    @classmethod
-    def of(cls, subscription: Subscription) -> SubscriptionBody:
-        """The answer for a subscription."""
-        return cls(subscription.types, subscription.queue)
 
 
 @operation(
@@ -51,7 +38,7 @@ async def list_subscriptions(
     found = [
         subscription for subscription in ordered if after is None or _position(subscription) > after
     ]
-    return page_of(found, limit, _position, SubscriptionBody.of)
+    return page_of(found, limit, _position)
 
 
 @operation(
@@ -72,7 +59,7 @@ async def create_subscription(
     types, queue = reader.text("types"), reader.text("queue")
     finished(reader)
     made = await subscriptions.subscribe(context, str(types), str(queue))
-    return Response(SubscriptionBody.of(made), status_code=201)
+    return Response(made, status_code=201)
 
 
 @operation(
@@ -92,7 +79,7 @@ async def delete_subscription(
         raise NotFound("subscription", f"of {queue} to {types}")
 
 
-def _position(subscription: Subscription) -> list[str]:
+def _position(subscription: SubscriptionBody) -> list[str]:
     return [subscription.types, subscription.queue]
 
 

@@ -25,14 +25,13 @@ from tickwork.api.pages import (
     read_page,
 )
 from tickwork.core.access import Caller, Permission
-from tickwork.core.api_key import ROTATION_SECONDS, ROTATION_SECONDS_MAX, ApiKey
+from tickwork.core.api_key import ROTATION_SECONDS, ROTATION_SECONDS_MAX, ApiKey, CreatedKey
 from tickwork.core.audit import AuditRecord
 from tickwork.core.fields import Reader
 from tickwork.core.model import SYSTEM, Scope, Tenant
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.ops import audit, keys, tenants
 from tickwork.ops.context import Context
-from tickwork.ops.keys import CreatedKey
 
 TenantId = FromPath[str]
 KeyId = FromPath[str]

@@ -17,7 +17,7 @@ from typing import Any, Self, TypeAlias, TypeVar, overload
 from uuid import UUID
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from tickwork.errors import NotFound
 
@@ -202,41 +202,15 @@ _FIELDS = {
 """The kinds of the ids that records have of other things, by the name of the field."""
 
 
-def with_prefixes(value: T) -> T:
-    """A record, or records, whose ids are written with their prefixes.
-
-    A record's own id is of the kind that its class names as `ID_PREFIX`.
-    """
-    if isinstance(value, Struct):
-        changed = {
-            name: new
-            for name, prefix in _fields(type(value))
-            if (new := _with_prefix(old := getattr(value, name), prefix)) is not old
-        }
-        return structs.replace(value, **changed) if changed else value
-    if type(value) in (tuple, list):
-        return type(value)(map(with_prefixes, value))  # type: ignore[call-arg, call-overload]
-    return value
-
-
-@cache
-def _fields(record: type[Struct]) -> tuple[tuple[str, Prefix | None], ...]:
-    own: Prefix | None = getattr(record, "ID_PREFIX", None)
-    known = _FIELDS if own is None else {**_FIELDS, "id": own}
-    return tuple((name, known.get(name)) for name in record.__struct_fields__)
-
-
-def _with_prefix(value: Any, prefix: Prefix | None) -> Any:
-    if isinstance(value, UUID):
-        return value if prefix is None else Id.of(prefix, value)
-    return with_prefixes(value) if isinstance(value, Struct | tuple | list) else value
-
-
 def fields_as_in(record: object, kind: type[Struct]) -> dict[str, Any]:
     """The fields that an answer of a kind has in common with a stored record. Ids of other things
     get their prefixes; its own, `id`, is left to the answer."""
     shared = (name for name in kind.__struct_fields__ if name != "id" and hasattr(record, name))
-    return {name: _with_prefix(getattr(record, name), _FIELDS.get(name)) for name in shared}
+    return {name: _shown(getattr(record, name), _FIELDS.get(name)) for name in shared}
+
+
+def _shown(value: Any, prefix: Prefix | None) -> Any:
+    return Id.of(prefix, value) if prefix is not None and isinstance(value, UUID) else value
 
 
 def read_path_id(prefix: Prefix, text: str, kind: str) -> UUID:

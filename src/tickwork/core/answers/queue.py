@@ -8,6 +8,7 @@ from typing import Annotated, Any, Self
 from msgspec import UNSET, Meta, Struct, UnsetType, structs
 
 from tickwork.core.limits import is_pulled
+from tickwork.core.message.subscription import Subscription
 from tickwork.core.model import Counts, QueueSettings, StoredQueue
 
 AtLeast = Annotated[
@@ -101,3 +102,15 @@ class Usage(Struct, frozen=True, kw_only=True):
     messages: Counts
     at_least: tuple[str, ...] = ()
     truncated: bool = False
+
+
+class SubscriptionBody(Struct, frozen=True):
+    """A queue that gets a copy of each message and event whose type matches."""
+
+    types: Annotated[str, Meta(description="A type, a prefix such as content.*, or * for all.")]
+    queue: str
+
+    @classmethod
+    def of(cls, subscription: Subscription) -> SubscriptionBody:
+        """The answer for a stored subscription."""
+        return cls(subscription.types, subscription.queue)

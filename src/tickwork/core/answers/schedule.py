@@ -11,7 +11,7 @@ from tickwork.core import when
 from tickwork.core.answers.ids import Id, Prefix, fields_as_in
 from tickwork.core.delivery.target import AT_LEAST_ONCE
 from tickwork.core.schedule.firing import ChannelOutcome, FiringRecord, FiringStatus
-from tickwork.core.schedule.model import ScheduleStatus
+from tickwork.core.schedule.model import Calendar, ScheduleStatus
 
 
 class ScheduleAnswer(Struct, frozen=True, kw_only=True):
@@ -164,3 +164,31 @@ class Why(Struct, frozen=True, kw_only=True):
     next_slot: datetime | None
     firings: tuple[FiringAnswer, ...]
     triggered: TriggeredRun | None = None
+
+
+class CalendarAnswer(Struct, frozen=True, kw_only=True):
+    """A calendar: named days off, shared by the schedules of a tenant. `days` are ISO dates."""
+
+    name: str
+    days: tuple[str, ...]
+    updated_at: datetime
+
+    @classmethod
+    def of(cls, calendar: Calendar) -> CalendarAnswer:
+        """The answer for a stored calendar."""
+        return cls(**fields_as_in(calendar, cls))
+
+
+class MovedSchedule(Struct, frozen=True, kw_only=True):
+    """A schedule whose next slot moved."""
+
+    id: Id
+    name: str | None
+    before: datetime | None
+    after: datetime | None
+
+
+class ChangedCalendar(CalendarAnswer, frozen=True, kw_only=True):
+    """A calendar, and the schedules that moved with it."""
+
+    moved: tuple[MovedSchedule, ...]

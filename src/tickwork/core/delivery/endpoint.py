@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, ClassVar
+from typing import Any
 from uuid import UUID
 
 import msgspec
@@ -134,8 +134,6 @@ class PulledProbe(Struct, frozen=True):
 class Endpoint(Struct, frozen=True, kw_only=True):
     """A stored endpoint. `disabled_reason` is set while it is disabled."""
 
-    ID_PREFIX: ClassVar = Prefix.ENDPOINT
-
     id: UUID
     tenant: str
     name: str
@@ -205,8 +203,6 @@ class Attempt(Struct, frozen=True, kw_only=True):
 
 class EndpointDelivery(Struct, frozen=True, kw_only=True):
     """A delivery of an event to an endpoint. It is `waiting` while its message exists."""
-
-    ID_PREFIX: ClassVar = Prefix.DELIVERY
 
     id: UUID
     tenant: str

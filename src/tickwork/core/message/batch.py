@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
 import msgspec
@@ -76,8 +76,6 @@ class Batch(Struct, frozen=True, kw_only=True):
     At any time `pending + processing + completed + failed == total`.
     """
 
-    ID_PREFIX: ClassVar = Prefix.BATCH
-
     id: UUID
     tenant: str
     queue_id: UUID
@@ -98,8 +96,6 @@ class BatchItem(Struct, frozen=True):
     has both while its dead letter is open. `started_at` is when a worker made the last claim of an
     item that is processing or has ended. An item whose event was done before never started.
     """
-
-    ID_PREFIX: ClassVar = Prefix.MESSAGE
 
     id: UUID
     status: ItemStatus

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
-from typing import ClassVar
 from uuid import UUID
 
 from msgspec import Struct, field
@@ -69,8 +68,6 @@ def read_death(text: str | None) -> Death | None:
 
 class StoredDeadLetter(Struct, frozen=True):
     """A message that will not be delivered again, with the reason, as it is stored."""
-
-    ID_PREFIX: ClassVar = Prefix.DEAD_LETTER
 
     id: UUID
     tenant: str

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import ClassVar
 from uuid import UUID
 
 from msgspec import Struct
 
-from tickwork.core.answers.ids import Prefix
 from tickwork.core.effects import Effect, LockRank
 from tickwork.core.fields import NAME_LENGTH_MAX, text_faults
 from tickwork.core.limits import DELAY_SECONDS_MAX, EXCERPT_LENGTH_MAX
@@ -160,8 +158,6 @@ class FiringRecord(Struct, frozen=True):
     no `started_at`, a running one that of its claim; neither has a `finished_at`. `excerpt` is the
     start of the answer or the error in one line.
     """
-
-    ID_PREFIX: ClassVar = Prefix.FIRING
 
     id: UUID
     tenant: str

@@ -12,15 +12,17 @@ from datetime import date, datetime
 from typing import Any
 from uuid import UUID
 
+from tickwork.core.answers.ids import fields_as_in
+from tickwork.core.answers.schedule import CalendarAnswer, ChangedCalendar, MovedSchedule
 from tickwork.core.fields import Reader
 from tickwork.core.model import Scope
 from tickwork.core.schedule import change
-from tickwork.core.schedule.model import Calendar, Schedule, ScheduleOrder, ScheduleSelection
+from tickwork.core.schedule.model import Schedule, ScheduleOrder, ScheduleSelection
 from tickwork.core.when.excluded_days import EXCLUDED_DAYS_MAX
 from tickwork.errors import FieldError, InvalidInput, NotFound, TooMany
 from tickwork.ops.audit import recorded
 from tickwork.ops.context import Context
-from tickwork.ops.schedules.change import Moved, change_times
+from tickwork.ops.schedules.change import change_times
 from tickwork.ops.schedules.ics import read_ics
 from tickwork.ops.schedules.lookup import holidays_among, with_holidays
 from tickwork.store.contract import Store
@@ -31,14 +33,14 @@ PAGE = 500
 Progress = Callable[[int], None]
 
 
-async def list_calendars(context: Context) -> tuple[Calendar, ...]:
+async def list_calendars(context: Context) -> tuple[CalendarAnswer, ...]:
     """Returns the calendars of a tenant by name."""
-    return await context.store.calendars.list(context.scope)
+    return tuple(map(CalendarAnswer.of, await context.store.calendars.list(context.scope)))
 
 
-async def get_calendar(context: Context, name: str) -> Calendar:
+async def get_calendar(context: Context, name: str) -> CalendarAnswer:
     """Returns one calendar; raises `NotFound` if there is none of that name."""
-    return await context.store.calendars.get(context.scope, name)
+    return CalendarAnswer.of(await context.store.calendars.get(context.scope, name))
 
 
 async def delete_calendar(context: Context, name: str) -> None:
@@ -53,7 +55,7 @@ async def put_ics_calendar(
     text: str | bytes,
     *,
     on_progress: Progress | None = None,
-) -> tuple[Calendar, tuple[Moved, ...]]:
+) -> ChangedCalendar:
     """Creates a calendar or replaces its days with those of an ICS file.
 
     Returns the calendar and the schedules whose next slot moved.
@@ -69,7 +71,7 @@ async def put_calendar(
     days: Iterable[date | str],
     *,
     on_progress: Progress | None = None,
-) -> tuple[Calendar, tuple[Moved, ...]]:
+) -> ChangedCalendar:
     """Creates a calendar or replaces its days, given as dates or ISO texts.
 
     Returns the calendar and the schedules whose next slot moved.
@@ -79,8 +81,9 @@ async def put_calendar(
     was, becomes = _day_count(before), _day_count(chosen)
     async with recorded(context, "calendar.put", name, before=was, after=becomes):
         calendar = await context.store.calendars.put(context.scope, name, chosen)
+    shown = fields_as_in(calendar, CalendarAnswer)
     if before is None:
-        return calendar, ()
+        return ChangedCalendar(**shown, moved=())
     # Also if the days are the same: an earlier call may have stopped halfway.
     moved = await recompute(
         context,
@@ -88,7 +91,7 @@ async def put_calendar(
         old_holidays={name: before},
         on_progress=on_progress,
     )
-    return calendar, moved
+    return ChangedCalendar(**shown, moved=moved)
 
 
 def _day_count(days: Collection[date] | None) -> object:
@@ -104,9 +107,9 @@ async def recompute(
     *,
     old_holidays: dict[str, frozenset[date]] | None = None,
     on_progress: Progress | None = None,
-) -> tuple[Moved, ...]:
+) -> tuple[MovedSchedule, ...]:
     """Recomputes schedules with the current calendars and zones; returns those that moved."""
-    moved: list[Moved] = []
+    moved: list[MovedSchedule] = []
     after: UUID | None = None
     seen = 0
     while True:
@@ -131,7 +134,7 @@ async def recompute(
 
 async def _recompute_one(
     store: Store, schedule: Schedule, old_holidays: dict[str, frozenset[date]]
-) -> Moved | None:
+) -> MovedSchedule | None:
     own, calendar = Scope(schedule.tenant), schedule.definition.rule.calendar
     holidays = await holidays_among(Context(store, own), [{"calendar": calendar}])
     former = {**holidays, **old_holidays}

@@ -10,13 +10,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, ClassVar
-from uuid import UUID
+from typing import Any
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from tickwork.core import when
-from tickwork.core.answers.ids import GivenId, Prefix, public_id
+from tickwork.core.answers.ids import GivenId, Id, Prefix, public_id
+from tickwork.core.answers.schedule import MovedSchedule
 from tickwork.core.fields import Reader
 from tickwork.core.model import Scope
 from tickwork.core.schedule import change, tzdata_change
@@ -351,17 +351,6 @@ def _waits_for_a_run(schedule: Schedule) -> bool:
     return is_fixed_delay(schedule.definition.rule) and schedule.status is ScheduleStatus.PAUSED
 
 
-class Moved(Struct, frozen=True):
-    """A schedule whose next slot has changed."""
-
-    ID_PREFIX: ClassVar = Prefix.SCHEDULE
-
-    id: UUID
-    name: str | None
-    before: datetime | None
-    after: datetime | None
-
-
 async def change_times(
     store: Store,
     schedule: Schedule | WaitingSchedule,
@@ -369,7 +358,7 @@ async def change_times(
     *,
     withdraw: WithdrawScope = WithdrawScope.NOT_DUE,
     under: Grant | None = None,
-) -> Moved | None:
+) -> MovedSchedule | None:
     """Applies a decision to a schedule and withdraws its slots that are not due yet."""
     own, before = Scope(schedule.tenant), _next_slot_of(schedule)
     try:
@@ -379,7 +368,8 @@ async def change_times(
     after = next_fire_in_row(changed) if isinstance(schedule, Schedule) else changed.next_slot
     if after == before:
         return None
-    return Moved(schedule.id, schedule.name, before, after)
+    shown = Id.of(Prefix.SCHEDULE, schedule.id)
+    return MovedSchedule(id=shown, name=schedule.name, before=before, after=after)
 
 
 def _next_slot_of(schedule: Schedule | WaitingSchedule) -> datetime | None:
@@ -389,7 +379,7 @@ def _next_slot_of(schedule: Schedule | WaitingSchedule) -> datetime | None:
 
 async def rezone(
     store: Store, grant: Grant, found: Sequence[WaitingSchedule], now: datetime
-) -> tuple[Moved, ...]:
+) -> tuple[MovedSchedule, ...]:
     """Recomputes the next slots of a shard's schedules with the zone data of this process.
 
     Returns the schedules that moved. Schedules that stay cost no write. If one cannot be computed,
@@ -414,7 +404,7 @@ async def rezone(
 
 async def _rezone(
     store: Store, grant: Grant, found: WaitingSchedule, days: Holidays
-) -> Moved | None:
+) -> MovedSchedule | None:
     decide = RecomputeNextSlot(lambda schedule: rule_with(schedule.definition.rule, days))
     moved = await change_times(store, found, decide, under=grant)
     if decide.must_keep_planned:

@@ -29,7 +29,7 @@ from tickwork.core.workflow.model import Run
 from tickwork.store.contract import Store
 
 if TYPE_CHECKING:
-    from tickwork.ops.schedules.change import Moved
+    from tickwork.core.answers.schedule import MovedSchedule
     from tickwork.service.worker.settle import FinishedMessage
 
 OUTCOMES = {
@@ -157,7 +157,7 @@ class ScheduleEvents(Events):
         """A schedule cannot be planned and is parked with this error."""
 
     def tzdata_applied(
-        self, shard: int, versions: tuple[str, str], moved: int, first: Sequence[Moved]
+        self, shard: int, versions: tuple[str, str], moved: int, first: Sequence[MovedSchedule]
     ) -> None:
         """A shard was recomputed under new tzdata: the old and new version, the number of
         schedules whose next slot moved, and the first few of them."""

@@ -19,7 +19,7 @@ from tickwork.service.observe.log_events import (
 from tickwork.service.observe.repeats import Repeated, RepeatedLines
 
 if TYPE_CHECKING:
-    from tickwork.ops.schedules.change import Moved
+    from tickwork.core.answers.schedule import MovedSchedule
 
 LATE_SECONDS = 5.0
 """Seconds that planning may be late before it is logged."""
@@ -91,11 +91,10 @@ class ScheduleLog(Observer):
         _log.error("parked schedule=%s tenant=%s: %s", shown, tenant, error)
 
     def tzdata_applied(
-        self, shard: int, versions: tuple[str, str], moved: int, first: Sequence[Moved]
+        self, shard: int, versions: tuple[str, str], moved: int, first: Sequence[MovedSchedule]
     ) -> None:
         changes = ", ".join(
-            f"{format_value(schedule.name or public_id(Prefix.SCHEDULE, schedule.id))} "
-            f"{_change(schedule)}"
+            f"{format_value(schedule.name or schedule.id)} {_change(schedule)}"
             for schedule in first
         )
         more = "" if moved == len(first) else f", and {moved - len(first)} more"
@@ -111,5 +110,5 @@ class ScheduleLog(Observer):
         _log.warning(text, own, newer)
 
 
-def _change(moved: Moved) -> str:
+def _change(moved: MovedSchedule) -> str:
     return f"{format_time(moved.before)} -> {format_time(moved.after)}"

@@ -33,7 +33,7 @@ from tickwork.core.schedule.plan import Plan
 from tickwork.service.observe import Observer
 
 if TYPE_CHECKING:
-    from tickwork.ops.schedules.change import Moved
+    from tickwork.core.answers.schedule import MovedSchedule
     from tickwork.service.worker.settle import FinishedMessage
 
 LATENESS_SECONDS = (0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0)
@@ -138,7 +138,7 @@ class ScheduleMetrics(Observer, Collector):
         shard: int,  # noqa: ARG002
         versions: tuple[str, str],  # noqa: ARG002
         moved: int,
-        first: Sequence[Moved],  # noqa: ARG002
+        first: Sequence[MovedSchedule],  # noqa: ARG002
     ) -> None:
         self.moved_by_tzdata += moved
 

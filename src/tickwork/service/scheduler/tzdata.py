@@ -15,12 +15,13 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from uuid import UUID
 
+from tickwork.core.answers.schedule import MovedSchedule
 from tickwork.core.message.decide import clean_error
 from tickwork.core.model import SYSTEM
 from tickwork.core.schedule.shards import Grant
 from tickwork.core.schedule.tzdata_change import WaitingSchedule
 from tickwork.errors import StoreError
-from tickwork.ops.schedules.change import Moved, rezone
+from tickwork.ops.schedules.change import rezone
 from tickwork.service.loop import catch_async
 from tickwork.service.observe import Observer
 from tickwork.service.scheduler.leadership import Leadership
@@ -65,7 +66,7 @@ class TzdataUpdater:
         return LOOK_SECONDS
 
     async def _update_shard(self, grant: Grant, before: str) -> None:
-        count, first = 0, list[Moved]()
+        count, first = 0, list[MovedSchedule]()
         after: tuple[datetime, UUID] | None = None
         while True:
             if grant not in self._leadership.grants:
@@ -87,7 +88,7 @@ class TzdataUpdater:
 
     async def _rezone(
         self, grant: Grant, found: Sequence[WaitingSchedule], now: datetime
-    ) -> tuple[Moved, ...]:
+    ) -> tuple[MovedSchedule, ...]:
         """Recomputes a page. A schedule that cannot be computed (its zone may be gone) is reported
         and keeps its next slot, until it is due and planning parks it."""
         moved = await catch_async(rezone(self._store, grant, found, now))
