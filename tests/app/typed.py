@@ -12,10 +12,10 @@ from typing import Any, assert_type
 import msgspec
 
 from tickwork.app.message import Message, MessageBatch
+from tickwork.core.answers.batch import BatchAnswer
 from tickwork.core.answers.ids import Id
 from tickwork.core.answers.schedule import ScheduleAnswer
 from tickwork.core.delivery.endpoint import Published
-from tickwork.core.message.batch import Batch
 from tickwork.core.message.body import Outgoing
 from tickwork.facade.app import Tickwork
 from tickwork.facade.queue import Queue
@@ -103,7 +103,7 @@ def send_and_wait() -> None:
     """Without `await` the same is known."""
     assert_type(app.sync.queue("emails", payload=Email).send(Email("a")), Id)
     app.sync.queue("emails", payload=Email).send("a@example.com")  # type: ignore[arg-type]
-    assert_type(app.sync.batch(emails, [Email("a")]).progress(), Batch)
+    assert_type(app.sync.batch(emails, [Email("a")]).progress(), BatchAnswer)
     app.sync.batch(emails, [Parcel(1.0)])  # type: ignore[list-item]
     assert_type(app.sync.schedules.get("report"), ScheduleAnswer)
     app.sync.schedules.pause("report", now=True)  # type: ignore[call-arg]

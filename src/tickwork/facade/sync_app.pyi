@@ -7,6 +7,7 @@ from typing import Any, Generic, Unpack, overload
 from tickwork.app.message import NamedQueue
 from tickwork.app.services import AsgiApp
 from tickwork.core import when
+from tickwork.core.answers.batch import BatchAnswer, ItemAnswer
 from tickwork.core.answers.cluster import ClusterView, Node
 from tickwork.core.answers.dead_letter import DeadLetter, ReplaySummary
 from tickwork.core.answers.delivery import DeliveryAnswer, DeliveryHistory
@@ -14,9 +15,11 @@ from tickwork.core.answers.endpoint import CreatedEndpoint, EndpointAnswer
 from tickwork.core.answers.ids import GivenId, Id
 from tickwork.core.answers.message import StoredMessage
 from tickwork.core.answers.message_type import MessageType
-from tickwork.core.answers.queue import QueueAnswer, QueueView, Usage
+from tickwork.core.answers.queue import QueueAnswer, QueueView, SubscriptionBody, Usage
 from tickwork.core.answers.run import RestartPlan, RunView
 from tickwork.core.answers.schedule import (
+    CalendarAnswer,
+    ChangedCalendar,
     CompletedFiring,
     FiringAnswer,
     ScheduleAnswer,
@@ -24,18 +27,17 @@ from tickwork.core.answers.schedule import (
     Why,
 )
 from tickwork.core.answers.wait import Wait
-from tickwork.core.api_key import ApiKey
+from tickwork.core.api_key import ApiKey, CreatedKey
 from tickwork.core.audit import AuditRecord
 from tickwork.core.delivery.alert import AlertTarget
 from tickwork.core.delivery.endpoint import Attempt, DeliveryStatus, EndpointStats, Published
 from tickwork.core.entity.model import CountedType, EntityRecord
 from tickwork.core.health import HealthReport
 from tickwork.core.http.message import HttpResponse
-from tickwork.core.message.batch import Batch, BatchItem, ItemStatus
+from tickwork.core.message.batch import ItemStatus
 from tickwork.core.message.body import GivenContentType, Outgoing
 from tickwork.core.message.dead_letter import DeadGroup, MatchingDeadLetters
 from tickwork.core.message.message_list import ShownState
-from tickwork.core.message.subscription import Subscription
 from tickwork.core.model import Tenant
 from tickwork.core.options import (
     Given,
@@ -52,7 +54,7 @@ from tickwork.core.queue.named_limit import NamedLimit
 from tickwork.core.queue.stats import QueueStats
 from tickwork.core.schedule.firing import FiringStatus
 from tickwork.core.schedule.forecast import Forecast
-from tickwork.core.schedule.model import Calendar, ScheduleOrder, ScheduleStatus
+from tickwork.core.schedule.model import ScheduleOrder, ScheduleStatus
 from tickwork.core.topology import Topology
 from tickwork.core.trace import Trace
 from tickwork.entity.entity import Entity
@@ -62,7 +64,6 @@ from tickwork.facade.queue import T
 from tickwork.facade.schedules import Reference
 from tickwork.facade.services import CallOptions
 from tickwork.facade.workflows import P, R, R_co, Workflow
-from tickwork.ops.keys import CreatedKey
 from tickwork.ops.schedules.views import Position
 
 class SyncSchedules:
@@ -134,10 +135,10 @@ class SyncFirings:
     ) -> CompletedFiring: ...
 
 class SyncCalendars:
-    def put(self, name: str, days: Iterable[date | str]) -> Calendar: ...
-    def put_ics(self, name: str, text: str | bytes) -> Calendar: ...
-    def get(self, name: str) -> Calendar: ...
-    def list(self) -> tuple[Calendar, ...]: ...
+    def put(self, name: str, days: Iterable[date | str]) -> ChangedCalendar: ...
+    def put_ics(self, name: str, text: str | bytes) -> ChangedCalendar: ...
+    def get(self, name: str) -> CalendarAnswer: ...
+    def list(self) -> tuple[CalendarAnswer, ...]: ...
     def delete(self, name: str) -> None: ...
 
 class SyncQueues:
@@ -168,8 +169,8 @@ class SyncMessages:
     def peek(self, queue: str, *, limit: int = ...) -> tuple[StoredMessage, ...]: ...
 
 class SyncBatches:
-    def get(self, batch_id: GivenId) -> Batch: ...
-    def list(self, *, limit: int = ...) -> tuple[Batch, ...]: ...
+    def get(self, batch_id: GivenId) -> BatchAnswer: ...
+    def list(self, *, limit: int = ...) -> tuple[BatchAnswer, ...]: ...
     def items(
         self,
         batch_id: GivenId,
@@ -177,8 +178,8 @@ class SyncBatches:
         *,
         limit: int = ...,
         after: GivenId | None = ...,
-    ) -> tuple[BatchItem, ...]: ...
-    def cancel(self, batch_id: GivenId) -> Batch: ...
+    ) -> tuple[ItemAnswer, ...]: ...
+    def cancel(self, batch_id: GivenId) -> BatchAnswer: ...
 
 class SyncDeadLetters:
     def list(
@@ -427,8 +428,8 @@ class SyncKeys:
     def revoke(self, key_id: str) -> ApiKey: ...
 
 class SyncSubscriptions:
-    def list(self) -> tuple[Subscription, ...]: ...
-    def create(self, types: str, queue: str) -> Subscription: ...
+    def list(self) -> tuple[SubscriptionBody, ...]: ...
+    def create(self, types: str, queue: str) -> SubscriptionBody: ...
     def delete(self, types: str, queue: str) -> None: ...
 
 class SyncAudit:
@@ -487,10 +488,10 @@ class SyncQueue(NamedQueue[T]):
 class SyncBatchHandle:
     @property
     def id(self) -> Id: ...
-    def progress(self) -> Batch: ...
-    def items(self, status: ItemStatus, limit: int = ...) -> tuple[BatchItem, ...]: ...
-    def wait(self, timeout_seconds: float | None = ...) -> Batch: ...
-    def cancel(self) -> Batch: ...
+    def progress(self) -> BatchAnswer: ...
+    def items(self, status: ItemStatus, limit: int = ...) -> tuple[ItemAnswer, ...]: ...
+    def wait(self, timeout_seconds: float | None = ...) -> BatchAnswer: ...
+    def cancel(self) -> BatchAnswer: ...
 
 class SyncRunHandle(Generic[R_co]):
     id: str
