@@ -16,6 +16,8 @@ from tickwork.app.workflows import WorkflowDeclaration
 from tickwork.core.model import SYSTEM, Scope
 from tickwork.core.workflow.model import Run, RunHistory, RunSelection, RunStatus
 from tickwork.core.workflow.queue import workflow_of_queue
+from tickwork.ops.context import Context
+from tickwork.ops.workflows import summaries
 from tickwork.store.contract import Store
 from tickwork.workflow.body_calls import BodyCalls
 from tickwork.workflow.execution import DROP_SECONDS_MAX, Diverged, how_ended, read_params
@@ -78,7 +80,11 @@ async def replay_runs(
                 runs += [run async for run in _running_runs(store, scope, name)]
             else:
                 runs += await store.workflows.list(scope, RunSelection(workflow=name), limit)
-    return [await _replay_run(store, scope, declared, run) for run in runs]
+    views = await summaries(Context(store, scope), runs)
+    return [
+        await _replay_run(store, scope, declared, run, view.status)
+        for run, view in zip(runs, views, strict=True)
+    ]
 
 
 async def undeclared_workflows(store: Store, scope: Scope, declared: Declared) -> list[str]:
@@ -102,7 +108,9 @@ async def _running_runs(store: Store, scope: Scope, workflow: str) -> AsyncItera
         before = runs[-1].created_at, runs[-1].uid
 
 
-async def _replay_run(store: Store, scope: Scope, declared: Declared, run: Run) -> ReplayedRun:
+async def _replay_run(
+    store: Store, scope: Scope, declared: Declared, run: Run, status: str
+) -> ReplayedRun:
     history = await store.workflows.history(scope, run.id)
     versions = declared.get(run.workflow)
     divergence: str | None = f"the workflow {run.workflow} is not declared by this app"
@@ -111,7 +119,7 @@ async def _replay_run(store: Store, scope: Scope, declared: Declared, run: Run) 
     elif versions:
         newest = [*versions.values()][-1]
         divergence = await replay(store, history, versions.get(run.version, newest))
-    return ReplayedRun(run.id, run.workflow, str(run.status), len(history.steps), divergence)
+    return ReplayedRun(run.id, run.workflow, status, len(history.steps), divergence)
 
 
 async def replay(store: Store, history: RunHistory, declared: WorkflowDeclaration) -> str | None:
