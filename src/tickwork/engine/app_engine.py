@@ -68,7 +68,7 @@ class AppEngine:
         self.own_scope = Scope(tenant)
         self.registry = Registry(app_name)
         self.registry.home = self._home
-        self.declared = Declared(self.registry, self.open, self._own_scope, self.limits)
+        self.declared = Declared(self.registry, self.open, lambda: self.own_scope, self.limits)
         self.registry.on_unknown = self.declared.read_names_soon
         self.composer = RegistryComposer(self.registry)
         self.stores = LoopStores(self._open, lambda store: self.entities.end(store))
@@ -345,9 +345,6 @@ class AppEngine:
 
     def _home(self) -> object:
         return wiring.database_identity(self.settings(), environ=os.environ), self.tenant
-
-    def _own_scope(self) -> Scope:
-        return self.own_scope
 
     def _call_node(self) -> CallNode:
         return CallNode(lambda: wiring.open_store(self.settings()), wiring.node_name())
