@@ -101,7 +101,7 @@ async def test_acks_and_retries_are_lists(http: httpx.AsyncClient) -> None:
     told = problem(
         await http.post(path, json={"acks": None, "retries": None}), 422, "invalid_input"
     )
-    assert set(fields_of(told)) == {"acks", "retries"}
+    assert fields_of(told) == ["acks", "retries"]
     assert (await http.post(path, json={"acks": []})).status_code == 200
 
 

@@ -20,7 +20,7 @@ class _Shape(Struct, frozen=True):
     """The fields of an object that may not be null, and the others; the shapes of objects in its
     fields."""
 
-    not_null: frozenset[str]
+    not_null: tuple[str, ...]
     others: frozenset[str]
     inner: Mapping[str, _Shape]
 
@@ -66,8 +66,9 @@ def _shape(kind: inspect.Type) -> _Shape | None:
     shapes = [shape for inner in _inner_types(kind) if (shape := _shape(inner)) is not None]
     if not shapes:
         return None
-    others = frozenset().union(*(shape.others for shape in shapes))
-    not_null = frozenset().union(*(shape.not_null for shape in shapes)) - others
+    others = frozenset(name for shape in shapes for name in shape.others)
+    named = dict.fromkeys(name for shape in shapes for name in shape.not_null)
+    not_null = tuple(name for name in named if name not in others)
     return _Shape(not_null, others, shapes[0].inner if len(shapes) == 1 else {})
 
 
@@ -77,13 +78,13 @@ def _shape_of_fields(kind: inspect.StructType) -> _Shape:
         shape = _shape(field.type)
         if shape is not None:
             inner[field.encode_name] = shape
-    not_null = {
+    not_null = tuple(
         field.encode_name
         for field in kind.fields
         if not field.required and not _takes_null(field.type)
-    }
-    others = {field.encode_name for field in kind.fields} - not_null
-    return _Shape(frozenset(not_null), frozenset(others), inner)
+    )
+    others = {field.encode_name for field in kind.fields}.difference(not_null)
+    return _Shape(not_null, frozenset(others), inner)
 
 
 def _inner_types(kind: inspect.Type) -> tuple[inspect.Type, ...]:
