@@ -19,7 +19,6 @@ from litestar.serialization import encode_json
 
 from tickwork.api.compress import MadeOnce
 from tickwork.api.query import refuse_unknown_parameters
-from tickwork.core.answers.ids import ENCODER
 
 # Pages have inline styles and no scripts.
 PAGE_HEADERS = {
@@ -247,7 +246,7 @@ def _command(method: str, url: str, body: object) -> str:
 
 
 def _json(value: object, *, indent: int = 0) -> str:
-    return msgspec.json.format(ENCODER.encode(value), indent=indent).decode()
+    return msgspec.json.format(msgspec.json.encode(value), indent=indent).decode()
 
 
 def _prose(text: str | None) -> str:

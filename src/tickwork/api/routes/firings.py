@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Annotated, Any
 
 from litestar import Request, Router, post
@@ -22,10 +21,9 @@ from litestar.params import FromPath, HeaderParameter
 from tickwork.api.bodies import READS_BODY, read_object
 from tickwork.api.problems import described
 from tickwork.api.server_state import ServerState
-from tickwork.core.answers.ids import Id, Prefix, read_path_id
+from tickwork.core.answers.ids import Prefix, read_path_id
 from tickwork.core.answers.schedule import CompletedFiring
 from tickwork.core.delivery.callback import STATUSES, TOKEN_HEADER
-from tickwork.core.schedule.firing import FiringStatus
 from tickwork.errors import Unauthorized
 from tickwork.ops.schedules.complete import complete_firing
 
@@ -37,13 +35,13 @@ _ANSWER = ResponseSpec(
     examples=[
         Example(
             summary="Completed",
-            value=CompletedFiring(
-                id=Id("fir_019b76daa80070008000000000000001"),
-                schedule_id=Id("sch_019b76daa80070008000000000000002"),
-                slot=datetime.fromisoformat("2027-03-14T09:00:00+00:00"),
-                attempt=1,
-                status=FiringStatus.SUCCEEDED,
-            ),
+            value={
+                "id": "fir_019b76daa80070008000000000000001",
+                "schedule_id": "sch_019b76daa80070008000000000000002",
+                "slot": "2027-03-14T09:00:00Z",
+                "attempt": 1,
+                "status": "succeeded",
+            },
         )
     ],
 )
