@@ -252,10 +252,13 @@ async def test_an_error_of_a_verb_leaves_the_callers_transaction_as_it_was(
         await caller.execute("INSERT INTO orders VALUES (1)")
         with pytest.raises(Exception, match="small"):
             await app.queue("small").send_batch(["x" * 70_000] * 2, connection=caller.given)
+        with pytest.raises(Exception, match="small"):
+            await app.batch("small", ["x" * 70_000] * 2, connection=caller.given)
         await send(app, caller.given, 1)
         await caller.commit()
         assert await messages(app) == await orders_of(home) == {1}
         assert await app.messages.list("small") == ()
+        assert await app.batches.list() == ()
 
 
 @on_every(*(name for name, driver in DRIVERS.items() if not driver().begins))
