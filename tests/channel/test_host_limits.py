@@ -5,12 +5,17 @@ from __future__ import annotations
 import asyncio
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from tickwork.channel import host_limits
 from tickwork.channel.host_limits import HostLimits
+from tickwork.channel.receivers import ReceiverGate
+from tickwork.clock import monotonic, now
 from tickwork.core.delivery.pace import Limit, Shares
+from tickwork.core.model import Message
 from tickwork.settings import Settings
 
 NOW = datetime(2026, 3, 2, 9, tzinfo=UTC)
@@ -192,3 +197,97 @@ def test_who_is_not_let_through_is_told_which_limit_it_was() -> None:
 
 def test_a_host_has_no_rate_unless_it_is_set() -> None:
     assert (Settings().host_rate_per_second, Settings().host_concurrency) == (None, 20)
+
+
+async def _deliver(limits: HostLimits, ended: asyncio.Event, order: list[int], number: int) -> None:
+    async with limits.admitted("default", [SLOW]) as wait_seconds:
+        assert wait_seconds == 0
+        order.append(number)
+        await ended.wait()
+
+
+async def test_a_freed_permit_starts_the_next_in_line_at_once_and_in_order() -> None:
+    limits, order = HostLimits(Limit(None, 1), _Clock()), list[int]()
+    ends = [asyncio.Event() for _ in range(4)]
+    waiting = [
+        asyncio.create_task(_deliver(limits, ended, order, number))
+        for number, ended in enumerate(ends)
+    ]
+    for number, ended in enumerate(ends):
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert order == [*range(number + 1)]
+        with limits.admitted("default", [SLOW]) as wait_seconds:
+            assert wait_seconds > 0, "nobody passes the line"
+        ended.set()
+        await waiting[number]
+
+
+async def test_who_stops_waiting_in_line_leaves_its_place_to_the_next() -> None:
+    limits, order = HostLimits(Limit(None, 1), _Clock()), list[int]()
+    ends = [asyncio.Event() for _ in range(3)]
+    first, second, third = [
+        asyncio.create_task(_deliver(limits, ended, order, number))
+        for number, ended in enumerate(ends)
+    ]
+    await asyncio.sleep(0)
+    second.cancel()
+    await asyncio.wait([second])
+    ends[0].set()
+    await first
+    ends[2].set()
+    await third
+    assert order == [0, 2]
+
+
+async def test_who_is_cancelled_when_its_turn_has_come_gives_the_permit_back() -> None:
+    limits, order = HostLimits(Limit(None, 1), _Clock()), list[int]()
+    ended = asyncio.Event()
+    with limits.admitted("default", [SLOW]):
+        waiting = asyncio.create_task(_deliver(limits, ended, order, 0))
+        await asyncio.sleep(0)
+    waiting.cancel()
+    await asyncio.wait([waiting])
+    assert order == []
+    with limits.admitted("default", [SLOW]) as wait_seconds:
+        assert wait_seconds == 0
+
+
+async def test_who_waits_in_line_in_vain_is_sent_away() -> None:
+    limits = HostLimits(Limit(None, 1), _Clock(), line_seconds=0.01)
+    with limits.admitted("default", [SLOW]):
+        async with limits.admitted("default", [SLOW]) as wait_seconds:
+            assert wait_seconds > 0
+
+
+async def test_a_rate_lets_the_line_go_by_time() -> None:
+    limits, times = HostLimits(Limit(50.0, None), now), list[float]()
+
+    async def deliver() -> None:
+        async with limits.admitted("default", [SLOW]) as wait_seconds:
+            assert wait_seconds == 0
+            times.append(monotonic())
+
+    await asyncio.gather(*(deliver() for _ in range(60)))
+    assert times[-1] - times[0] >= 10 / 50.0 * 0.9
+
+
+async def test_a_gate_learns_the_limits_of_a_receiver_and_is_told_when_they_have_room() -> None:
+    limits, told = HostLimits(Limit(None, 2), _Clock()), list[int]()
+    gate = ReceiverGate(limits.receivers)
+    gate.on_room = lambda: told.append(1)
+
+    def claims(*, owned: int) -> tuple[list[int], bool]:
+        message = cast(Message, SimpleNamespace(tenant="default", receiver="host slow"))
+        rooms = gate.rooms([message] * owned)
+        quotas = rooms.quotas([("default", "host slow", 100)])
+        return quotas, gate.note(rooms, [message] * quotas[0])
+
+    assert claims(owned=0)[0] == [1], "the first one tells what the others may"
+    with limits.admitted("default", [SLOW], receiver="host slow"):
+        assert told == [1]
+        assert claims(owned=1) == ([1], True)
+        with limits.admitted("default", [SLOW], receiver="host slow"):
+            assert claims(owned=2) == ([0], False)
+            assert told == [1]
+        assert len(told) == 2

@@ -25,6 +25,7 @@ from tickwork.core.model import (
     SettleResult,
     Tenant,
 )
+from tickwork.core.queue.rooms import Rooms
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 
@@ -95,9 +96,15 @@ async def claim(
     limit: int = ALL,
     lease_seconds: float | None = None,
     separate: bool = False,
+    rooms: Rooms | None = None,
 ) -> tuple[Message, ...]:
     request = ClaimRequest(
-        queue=queue, holder=holder, limit=limit, lease_seconds=lease_seconds, separate=separate
+        queue=queue,
+        holder=holder,
+        limit=limit,
+        lease_seconds=lease_seconds,
+        separate=separate,
+        rooms=rooms,
     )
     return await store.messages.claim(scope, request)
 

@@ -147,6 +147,7 @@ class Arrivals:
             idempotency_base=new.idempotency_base,
             death=new.death,
             traceparent=new.traceparent,
+            receiver=new.receiver,
             content_type=new.content_type,
             format=FORMAT_VERSION,
             last_error=None,

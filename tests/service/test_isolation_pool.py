@@ -92,6 +92,7 @@ def given(body: bytes = b'"anything"') -> ClaimedMessage[Any]:
         idempotency_base=None,
         death=None,
         traceparent=None,
+        receiver=None,
         content_type=ContentType.JSON,
         format=1,
         last_error=None,

@@ -86,7 +86,13 @@ def test_every_field_of_a_schedule_is_read() -> None:
 def test_every_field_of_a_new_schedule_is_stored() -> None:
     stored = {name for name, _ in columns.NEW_SCHEDULE}
     fields = {*NewSchedule.__struct_fields__} - {"definition"} | {*Definition.__struct_fields__}
-    assert stored == fields - IN_TERMS | {"bucket", "grace_seconds", "calendar", "terms"}
+    assert stored == fields - IN_TERMS | {
+        "bucket",
+        "grace_seconds",
+        "calendar",
+        "terms",
+        "receiver",
+    }
 
 
 FILLED_IN_LATER = {

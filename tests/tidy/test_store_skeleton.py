@@ -229,6 +229,7 @@ STATEMENTS: dict[Path, Listed] = {
         "part of a claim": (
             "messages/count_claimed",
             "messages/find_claimable",
+            "messages/find_claimable_of_receiver",
             "messages/find_claimable_suspects",
             "messages/read_bodies",
             "nodes/is_alive",

@@ -32,6 +32,7 @@ from tickwork.core.fields import no_queue
 from tickwork.core.model import QueueSettings
 from tickwork.core.near_names import nearest
 from tickwork.core.workflow.queue import workflow_of_queue
+from tickwork.core.queue.rooms import ClaimGate
 from tickwork.errors import FieldError, InvalidInput
 
 CONCURRENCY_MAX = 10_000
@@ -91,13 +92,14 @@ class ScheduleDeclaration(Struct, frozen=True):
 class Consumer(Struct, frozen=True):
     """All handlers of one queue. `operator_concurrency` is set by the operator and overrides the
     value in the code. `is_built_in`: the queue is one of Tickwork's own, which most apps leave
-    empty."""
+    empty. The `gate` says what to claim, if its receivers have limits."""
 
     queue: QueueDeclaration
     batch: HandlerDeclaration | None
     by_type: dict[str | None, HandlerDeclaration]
     operator_concurrency: int | None = None
     is_built_in: bool = False
+    gate: ClaimGate | None = None
 
     def handler_for(self, message_type: str | None) -> HandlerDeclaration | None:
         """The handler of a type; if there is none, the handler of any type."""
@@ -432,6 +434,7 @@ def hidden_consumer(
     *,
     is_batch: bool = False,
     body_type: Any = Any,
+    gate: ClaimGate | None = None,
 ) -> Consumer:
     """The built-in consumer of a hidden queue. For deliveries its concurrency is fixed: automatic
     concurrency grows as handlers finish, and those that wait for a slow host do not. A handler that
@@ -451,4 +454,4 @@ def hidden_consumer(
         max_concurrency=max_concurrency,
     )
     by_type: dict[str | None, HandlerDeclaration] = {} if is_batch else {None: handler}
-    return Consumer(queue, handler if is_batch else None, by_type, is_built_in=True)
+    return Consumer(queue, handler if is_batch else None, by_type, is_built_in=True, gate=gate)

@@ -34,6 +34,7 @@ from tickwork.core.answers.ids import Prefix, public_id, without_prefix
 from tickwork.core.effects import Effect
 from tickwork.core.fields import iso
 from tickwork.core.message.backoff import Backoff, Exponential
+from tickwork.core.queue.rooms import Rooms
 
 E = TypeVar("E", bound=Effect)
 
@@ -265,6 +266,7 @@ class NewMessage(Struct, frozen=True, kw_only=True):
     idempotency_base: str | None = None
     death: str | None = None
     traceparent: str | None = None
+    receiver: str | None = None
     expires_after_seconds: float | None = None
 
     @property
@@ -282,7 +284,8 @@ class Message(Struct, frozen=True, gc=False):
     time (None: it was planned late), and its schedule's `terms` (`core.schedule`). A claim after
     the grace sets `catch_up`. `idempotency_base` is explained in `slot_key`. `death` tells the
     consumer of a dead-letter queue how the message died (`core.message.dead_letter`). `traceparent`
-    is the span of its sender, if that was traced.
+    is the span of its sender, if that was traced. `receiver` is who gets a delivery
+    (`core.delivery.receiver`).
     """
 
     tenant: str
@@ -315,6 +318,7 @@ class Message(Struct, frozen=True, gc=False):
     idempotency_base: str | None
     death: str | None
     traceparent: str | None
+    receiver: str | None
     content_type: ContentType
     format: int
     last_error: str | None
@@ -489,7 +493,8 @@ class ClaimRequest(Struct, frozen=True, kw_only=True):
     `holder` is a node, whose heartbeat keeps the claims alive. With `lease_seconds` each claim has
     a lease of its own instead (pull). `separate` claims only suspects: messages with lost claims,
     which must not run beside others. It returns some of one tenant, or a single message if all
-    have too many lost claims. Other requests never return suspects.
+    have too many lost claims. Other requests never return suspects. With `rooms` it takes no more
+    for any receiver than that lets go.
     """
 
     queue: str
@@ -497,6 +502,7 @@ class ClaimRequest(Struct, frozen=True, kw_only=True):
     limit: int = 10
     lease_seconds: float | None = None
     separate: bool = False
+    rooms: Rooms | None = None
 
 
 class IdKind(StrEnum):

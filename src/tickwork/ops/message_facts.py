@@ -14,6 +14,7 @@ from tickwork.core.entity.call import read_call
 from tickwork.core.limits import ENTITIES_PREFIX
 from tickwork.core.message.dead_letter import Death, read_death
 from tickwork.core.model import Message, QueueSettings, State
+from tickwork.core.queue.rooms import Line
 from tickwork.core.queue.wait_estimate import WaitEstimate
 from tickwork.ops.schedules.why_answers import iso_second
 
@@ -41,8 +42,8 @@ class MessageFacts(Struct, frozen=True, kw_only=True):
     """Everything known about a message: its queue, who has it and until when, what is first in its
     key if it is blocked, what keeps it from going on, the endpoint that it is sent to with its
     delivery, the secrets that it needs and that cannot be read, when its queue was last pulled from
-    if consumers pull it, and when it is expected to start. `is_direct` tells that a process waits
-    for this call of an entity, and runs it itself."""
+    if consumers pull it, when it is expected to start, and the line of its receiver. `is_direct`
+    tells that a process waits for this call of an entity, and runs it itself."""
 
     message: Message
     queue: str
@@ -59,6 +60,7 @@ class MessageFacts(Struct, frozen=True, kw_only=True):
     is_pulled: bool = False
     pulled_at: datetime | None = None
     estimate: WaitEstimate | None = None
+    line: Line | None = None
 
     @property
     def is_holder_alive(self) -> bool:

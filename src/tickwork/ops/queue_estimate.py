@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from tickwork.core.model import SYSTEM, Message, Scope, StoredQueue
+from tickwork.core.queue.rooms import Line
 from tickwork.core.queue.wait_estimate import (
     AHEAD_MAX,
     NAMED_LIMIT,
@@ -23,13 +24,22 @@ from tickwork.store.contract import Store
 
 
 async def estimate_wait(
-    store: Store, message: Message, queue: StoredQueue, obstacles: Sequence[str]
+    store: Store,
+    message: Message,
+    queue: StoredQueue,
+    obstacles: Sequence[str],
+    line: Line | None = None,
 ) -> WaitEstimate:
-    """When a message that is ready or delayed will run. `obstacles` are what stops its queue."""
+    """When a message that is ready or delayed will run. `obstacles` are what stops its queue,
+    `line` is that of its receiver, if it is a delivery."""
     scope, now = Scope(message.tenant), await store.now()
     stats = await store.stats.queue(scope, queue.name, at_most=AHEAD_MAX)
+    if line is None:
+        ahead = await store.messages.ahead(scope, queue.name, message, AHEAD_MAX)
+    else:
+        ahead = line.ahead
     return estimate(
-        ahead=await store.messages.ahead(scope, queue.name, message, AHEAD_MAX),
+        ahead=ahead,
         claimed=stats.counts.claimed,
         rate_per_second=measured_rate(stats.minutes, now, stats.oldest_age_seconds),
         caps=await _caps(Context(store, scope), queue, stats.counts.claimed),

@@ -16,6 +16,7 @@ from tickwork.core.limits import FOREVER_SECONDS, HIDDEN_QUEUES
 from tickwork.core.message.dead_letter import Death, StoredDeadLetter, read_death
 from tickwork.core.message.error_summary import summary_line
 from tickwork.core.model import Message, QueueSettings, State
+from tickwork.core.queue.rooms import Line
 from tickwork.core.queue.wait_estimate import estimate_words
 from tickwork.ops.message_facts import (
     MessageFacts,
@@ -97,9 +98,20 @@ def _ready(facts: MessageFacts, subject: str) -> tuple[str, str, str]:
     if facts.is_pulled:
         then = f"the next pull of its queue leases it{obstacles}"
         return READY, f"{subject} is ready and waits for a consumer to pull it", then
+    if facts.line is not None and facts.line.under_way > 0:
+        return _in_line(facts.line, subject, obstacles)
     needed = " with tickwork[delivery]" if facts.queue in HIDDEN_QUEUES else ""
     then = f"a worker{needed} runs it as soon as one is free{obstacles}"
     return READY, f"{subject} is ready and waits for a worker", then
+
+
+def _in_line(line: Line, subject: str, obstacles: str) -> tuple[str, str, str]:
+    """Why a delivery waits while others go to its receiver."""
+    others = "1 other delivery" if line.under_way == 1 else f"{line.under_way} other deliveries"
+    verb = "is" if line.under_way == 1 else "are"
+    answer = f"{subject} waits for its turn: {others} to its receiver {verb} under way"
+    then = f"it is sent when the limits of its receiver let it go{obstacles}"
+    return "limited", answer, then
 
 
 def _stopped(facts: MessageFacts, endpoint: Endpoint) -> Wait:

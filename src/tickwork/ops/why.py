@@ -42,6 +42,8 @@ from tickwork.core.fields import shown, text_faults
 from tickwork.core.limits import is_pulled
 from tickwork.core.message.message_list import MessageSelection
 from tickwork.core.model import SYSTEM, IdKind, Message, QueueSettings, Scope, State, StoredQueue
+from tickwork.core.queue.rooms import Line
+from tickwork.core.queue.wait_estimate import AHEAD_MAX
 from tickwork.core.schedule.slot_outcome import settings_for
 from tickwork.core.workflow.model import NO_STEPS, RUN_ID_LENGTH_MAX, Run
 from tickwork.core.workflow.queue import runs_queue, workflow_of_queue
@@ -285,12 +287,13 @@ async def _facts(context: Context, message: Message, queue: StoredQueue) -> Mess
             ahead = await _claim_facts(context.within(owner), first, queue)
     found = list[str]()
     pulls = is_pulled(queue)
-    expected = None
+    expected = line = None
     if message.state is not State.CLAIMED:
         role = None if pulls else WORKER_ROLE
         found = await obstacles(context.within(owner), queue.name, message.tenant, role)
     if message.state is State.READY and message.visible_at <= claimed.now:
-        expected = await estimate_wait(context.store, message, queue, found)
+        line = await _line_of(context.store, message, queue)
+        expected = await estimate_wait(context.store, message, queue, found, line)
     delivery, endpoint = await _destination(context.store, message, queue)
     unread = None
     if endpoint is not None:
@@ -308,7 +311,15 @@ async def _facts(context: Context, message: Message, queue: StoredQueue) -> Mess
         is_pulled=pulls,
         pulled_at=await context.store.queues.pulled_at(owner, queue.name) if pulls else None,
         estimate=expected,
+        line=line,
     )
+
+
+async def _line_of(store: Store, message: Message, queue: StoredQueue) -> Line | None:
+    """The line of the receiver of a delivery; None for other messages."""
+    if not message.receiver:
+        return None
+    return await store.messages.line(Scope(message.tenant), queue.name, message, AHEAD_MAX)
 
 
 async def _claim_facts(context: Context, message: Message, queue: StoredQueue) -> MessageFacts:

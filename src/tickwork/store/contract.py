@@ -65,6 +65,7 @@ from tickwork.core.model import (
     StoredNode,
     StoredQueue,
 )
+from tickwork.core.queue.rooms import Line
 from tickwork.core.queue.stats import QueueStats, Waiting
 from tickwork.core.trace import TraceRecord
 from tickwork.store.access_contract import (
@@ -245,6 +246,10 @@ class Messages(Protocol):
     async def ahead(self, scope: Scope, queue: str, message: Message, at_most: int) -> int:
         """Returns how many ready messages of its tenant are claimed before a message, counted up
         to `at_most`."""
+
+    async def line(self, scope: Scope, queue: str, message: Message, at_most: int) -> Line:
+        """Returns what stands before a delivery in the line of its receiver, counted up to
+        `at_most`, and what is under way to it."""
 
     async def delete(self, scope: Scope, queue: str, message_id: UUID) -> bool:
         """Deletes a message that is not claimed; False if there is none."""

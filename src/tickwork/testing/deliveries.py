@@ -84,7 +84,7 @@ async def recording_consumers(
         clock=clock.now,
         email_quota=EmailQuotas(store),
     )
-    limits = HostLimits(Limit(), clock.now)
+    limits = HostLimits(Limit(), clock.now, line_seconds=0.0)
     to_endpoints = EndpointDeliverer(
         store,
         recorded,

@@ -180,6 +180,7 @@ def webhook_deliveries(store: Store, settings: Settings) -> OpenDeliveries | Non
     from tickwork.channel.channels import Channels
     from tickwork.channel.guard import Guard
     from tickwork.channel.host_limits import HostLimits
+    from tickwork.channel.receivers import ReceiverGate
     from tickwork.ops.quotas import EmailQuotas
     from tickwork.service.delivery.alerts import Alerter, alerts_consumer
     from tickwork.service.delivery.deliver import Deliverer, deliveries_consumer
@@ -221,9 +222,10 @@ def webhook_deliveries(store: Store, settings: Settings) -> OpenDeliveries | Non
                 public_url=settings.public_url,
             ),
             permits,
+            ReceiverGate(limits.receivers),
         ),
-        endpoints_consumer(to_endpoints, permits),
+        endpoints_consumer(to_endpoints, permits, ReceiverGate(limits.receivers)),
         alerts_consumer(Alerter(store, channels, box)),
     ]
-    pusher = Pusher(store, to_endpoints, permits)
+    pusher = Pusher(store, to_endpoints, permits, partial(ReceiverGate, limits.receivers))
     return OpenDeliveries(channels, consumers, pusher.find)

@@ -20,6 +20,7 @@ import msgspec
 from msgspec import UNSET, Struct, structs
 
 from tickwork.core.delivery.outcome import Delivery, ErrorKind
+from tickwork.core.delivery.receiver import receiver_of_target
 from tickwork.core.delivery.target import (
     DELIVERIES_QUEUE,
     DELIVERIES_SETTINGS,
@@ -219,6 +220,7 @@ def retries_of(
             priority=message.priority,
             source=message.source,
             idempotency_base=message.idempotency_key,
+            receiver=receiver_of_target(envelope.channels[name]),
         )
         sends[name] = Send(DELIVERIES_QUEUE, new)
     return ChannelRetries(shown, sends)

@@ -1,8 +1,9 @@
 """Limits of what goes to one receiver: how many a second, and how many at once.
 
-A delivery over a limit waits outside: it is released, and comes back after some seconds. Those that
-wait come back one after the other at the rate of the limit, not all together, so that a receiver
-with a long backlog costs little. Nobody is sent away for longer than `RETURN_SECONDS_MAX`.
+A consumer claims what may start now and what will be able to within a moment. What was claimed and
+waits too long all the same is released, and comes back after some seconds. Those come back one
+after the other at the rate of the limit, not all together. Nobody is sent away for longer than
+`RETURN_SECONDS_MAX`.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from datetime import datetime, timedelta
 
 from msgspec import Struct, structs
 
-from tickwork.core.queue.rate_limit import interval, is_allowed, spend
+from tickwork.core.limits import CLAIMED_MAX
+from tickwork.core.queue.rate_limit import allowance, interval, is_allowed, spend, wait_seconds
 
 RETURN_SECONDS_MIN = 0.5
 """Least number of seconds before a delivery comes back."""
@@ -21,6 +23,18 @@ RETURN_SECONDS_MAX = 300.0
 
 RETURNS_PER_SECOND = 20.0
 """Deliveries that come back in a second, if the limit has no rate: the default of a host."""
+
+AHEAD_SECONDS = 0.1
+"""Seconds of throughput to claim beyond what a receiver gets at once."""
+
+RATE_AHEAD_SECONDS = 0.25
+"""Seconds of a rate to claim ahead."""
+
+THROUGHPUT_SECONDS, FIRST_THROUGHPUT_SECONDS = 0.1, 0.02
+"""Seconds over which throughput is measured, and those of the first measurement."""
+
+THROUGHPUT_KEPT_SECONDS = 1.0
+"""Seconds after which throughput falls if nothing ends."""
 
 EMAIL_CONCURRENCY = 10
 """Firings whose email a node sends at once. Each email has a connection to the relay."""
@@ -83,6 +97,56 @@ def started(pace: HostPace, limit: Limit, now: datetime) -> HostPace:
 def finished(pace: HostPace) -> HostPace:
     """The pace after an end."""
     return HostPace(pace.running - 1, pace.spent_until, pace.returns)
+
+
+def room_of(
+    pace: HostPace, limit: Limit, now: datetime, per_second: float, *, waiting: int, claimed: int
+) -> int:
+    """How many more deliveries to claim: as many as may start, and will within a moment at the
+    throughput `per_second`. So many `waiting` ones are claimed already; or `claimed`, those that
+    run included. 0 until half of what to have ahead is gone: one large claim is cheaper."""
+    taken, room = max(pace.running + waiting, claimed), CLAIMED_MAX
+    if limit.concurrency is not None:
+        ahead = int(per_second * AHEAD_SECONDS)
+        room = limit.concurrency + ahead - taken
+        if room <= ahead // 2:
+            return 0
+    if limit.rate_per_second is not None:
+        soon = now + timedelta(seconds=RATE_AHEAD_SECONDS)
+        allowed = allowance(pace.spent_until, soon, limit.rate_per_second)
+        room = min(room, allowed - (taken - pace.running))
+    return max(room, 0)
+
+
+def seconds_until_start(pace: HostPace, limit: Limit, now: datetime, deliveries: int = 1) -> float:
+    """Seconds until the rate lets so many more deliveries start; 0 if it does now."""
+    rate = limit.rate_per_second
+    return 0.0 if rate is None else wait_seconds(pace.spent_until, now, rate, deliveries)
+
+
+class Throughput:
+    """How many deliveries end in a second, lately."""
+
+    __slots__ = ("_ended", "_per_second", "_since")
+
+    def __init__(self, at: float) -> None:
+        self._since, self._ended = at, 0
+        self._per_second = 0.0
+
+    def count(self, at: float) -> None:
+        """One has ended."""
+        self._ended += 1
+        elapsed = at - self._since
+        if elapsed >= (THROUGHPUT_SECONDS if self._per_second else FIRST_THROUGHPUT_SECONDS):
+            self._per_second = self._ended / elapsed
+            self._since, self._ended = at, 0
+
+    def per_second(self, at: float) -> float:
+        """Less and less while none ends."""
+        elapsed = at - self._since
+        if elapsed <= THROUGHPUT_KEPT_SECONDS:
+            return self._per_second
+        return min(self._per_second, (self._ended + 1) / elapsed)
 
 
 def sent_away(pace: HostPace, limit: Limit, now: datetime) -> tuple[HostPace, float]:

@@ -15,6 +15,7 @@ from tickwork.core.delivery.endpoint import (
     EndpointSettings,
 )
 from tickwork.core.delivery.pace import RETURNS_PER_SECOND
+from tickwork.core.delivery.receiver import receiver_of_endpoint
 from tickwork.core.limits import DELAY_SECONDS_MAX, check_message
 from tickwork.core.message.subscription import matches
 from tickwork.core.message.system_events import is_about
@@ -176,6 +177,7 @@ def delivery_message(
         correlation_id=event.correlation_id,
         causation_id=event.causation_id,
         traceparent=event.traceparent,
+        receiver=receiver_of_endpoint(endpoint_id),
         hops=event.hops,
         expires_after_seconds=event.expires_after_seconds,
     )

@@ -96,6 +96,7 @@ class StoredDeadLetter(Struct, frozen=True):
     run: int
     idempotency_base: str | None
     death: str | None
+    receiver: str | None
     content_type: ContentType
     format: int
     sent_at: datetime
@@ -212,6 +213,7 @@ def replay_of(
         run=run or 0,
         idempotency_base=letter.idempotency_key,
         death=letter.death,
+        receiver=letter.receiver,
     )
 
 

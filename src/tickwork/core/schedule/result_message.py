@@ -16,6 +16,7 @@ from msgspec import structs
 
 from tickwork.core.answers.ids import Prefix, parse_public_id, public_id
 from tickwork.core.delivery.publish import published
+from tickwork.core.delivery.receiver import receiver_of_target
 from tickwork.core.delivery.target import EndpointTarget, Envelope, LostQueueTarget
 from tickwork.core.fields import Reader, iso, shown, text_faults
 from tickwork.core.limits import hidden_queue_faults
@@ -123,7 +124,7 @@ def lost_result(result: NewMessage, target: ResultTarget, now: datetime) -> NewM
         assert target.endpoint is not None
         outside, payload = EndpointTarget(target.endpoint), published(result, now).body
     body = msgspec.json.encode(Envelope(outside, msgspec.Raw(payload)))
-    return structs.replace(result, body=body)
+    return structs.replace(result, body=body, receiver=receiver_of_target(outside))
 
 
 def found_result(lost: Message, target: LostQueueTarget, payload: Any) -> Send:

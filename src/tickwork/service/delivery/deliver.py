@@ -16,7 +16,8 @@ import msgspec
 from tickwork.app.declarations import Consumer, hidden_consumer
 from tickwork.app.message import ClaimedMessage, Message
 from tickwork.channel.channels import Channels, names_schedule
-from tickwork.channel.host_limits import NO_LIMIT, HostLimits
+from tickwork.channel.host_limits import HostLimits
+from tickwork.channel.receivers import NO_LIMIT
 from tickwork.clock import monotonic
 from tickwork.core.delivery.callback import (
     ACCEPTED,
@@ -53,6 +54,7 @@ from tickwork.core.delivery.target import (
 from tickwork.core.message.outcome import Delivered, Failed, Outcome, Permanent, Snoozed, Succeeded
 from tickwork.core.model import Message as Stored
 from tickwork.core.model import Scope
+from tickwork.core.queue.rooms import ClaimGate
 from tickwork.core.schedule.result_message import found_result
 from tickwork.core.workflow.queue import workflow_of_queue
 from tickwork.errors import ClaimLost, InvalidInput, NotFound, StoreBroken, StoreUnavailable
@@ -140,8 +142,8 @@ class Deliverer:
         others = {"email": self._email_limit} if len(urls) < len(channels) else None
         outcome: Delivered | Snoozed
         await self._limits.wait_for_share(stored.tenant)
-        admission = self._limits.admitted(stored.tenant, urls, others)
-        with admission as wait_seconds:
+        admission = self._limits.admitted(stored.tenant, urls, others, stored.receiver)
+        async with admission as wait_seconds:
             if wait_seconds:
                 outcome = Snoozed(wait_seconds, stored.limit_note(admission.limited_by))
             else:
@@ -267,7 +269,9 @@ class Deliverer:
         return self._opened_box
 
 
-def deliveries_consumer(deliverer: Deliverer, max_concurrency: int = IN_FLIGHT_MAX) -> Consumer:
+def deliveries_consumer(
+    deliverer: Deliverer, max_concurrency: int = IN_FLIGHT_MAX, gate: ClaimGate | None = None
+) -> Consumer:
     """The consumer of the hidden queue."""
     return hidden_consumer(
         DELIVERIES_QUEUE,
@@ -275,4 +279,5 @@ def deliveries_consumer(deliverer: Deliverer, max_concurrency: int = IN_FLIGHT_M
         deliverer.handle,
         max_concurrency,
         body_type=msgspec.Raw,
+        gate=gate,
     )

@@ -55,6 +55,7 @@ from tickwork.core.message.outcome import EndpointDisabled, Outcome, Permanent, 
 from tickwork.core.model import SYSTEM, QueueSettings, Scope
 from tickwork.core.model import Message as Stored
 from tickwork.core.queue.named_limit import NamedLimit
+from tickwork.core.queue.rooms import ClaimGate
 from tickwork.errors import InvalidInput, NotFound, StoreBroken, StoreUnavailable
 from tickwork.ops.endpoints import endpoint_keys
 from tickwork.ops.outside import Box
@@ -139,10 +140,11 @@ class EndpointDeliverer:
         stored: Stored,
         send: Callable[[bool], Awaitable[Outcome]],
         queue: QueueSettings = ENDPOINTS_SETTINGS,
+        receiver: str | None = None,
     ) -> Outcome:
         """The outcome of `send`, which learns whether it is the probe of a breaker; or a wait, if
         the endpoint's health or a limit does not let it through. `queue` says how long a message
-        is kept for a disabled endpoint."""
+        is kept for a disabled endpoint. `receiver` is that of a message that does not name it."""
         now = await self._now(endpoint)
         through = gate(endpoint, stored, now, queue.retention_seconds)
         if through.error is not None:
@@ -158,8 +160,9 @@ class EndpointDeliverer:
             name = f"limit {shared.name} of {endpoint.tenant}"
             own[name] = Limit(shared.rate_per_second, shared.concurrency)
         await self._limits.wait_for_share(stored.tenant)
-        admission = self._limits.admitted(stored.tenant, [settings.url], own)
-        with admission as wait_seconds:
+        line = stored.receiver if receiver is None else receiver
+        admission = self._limits.admitted(stored.tenant, [settings.url], own, line)
+        async with admission as wait_seconds:
             limited_by = admission.limited_by
             if not wait_seconds and shared is not None:
                 # Other nodes and queues share it.
@@ -279,7 +282,9 @@ class EndpointDeliverer:
 
 
 def endpoints_consumer(
-    deliverer: EndpointDeliverer, max_concurrency: int = IN_FLIGHT_MAX
+    deliverer: EndpointDeliverer,
+    max_concurrency: int = IN_FLIGHT_MAX,
+    gate: ClaimGate | None = None,
 ) -> Consumer:
     """The consumer of the hidden queue of endpoints."""
     return hidden_consumer(
@@ -288,4 +293,5 @@ def endpoints_consumer(
         deliverer.handle,
         max_concurrency,
         body_type=msgspec.Raw,
+        gate=gate,
     )

@@ -8,7 +8,7 @@ messages stay where they are, in order, and lose no attempt.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -25,9 +25,11 @@ from tickwork.core.delivery.push import (
     push_outcome,
     push_request,
 )
+from tickwork.core.delivery.receiver import receiver_of_endpoint
 from tickwork.core.message.outcome import Outcome, Snoozed
 from tickwork.core.model import SYSTEM, Scope, StoredQueue
 from tickwork.core.model import Message as Stored
+from tickwork.core.queue.rooms import ClaimGate
 from tickwork.errors import NotFound, StoreUnavailable
 from tickwork.service.delivery.deliver import IN_FLIGHT_MAX
 from tickwork.service.delivery.endpoints import (
@@ -42,13 +44,17 @@ _log = logging.getLogger("tickwork")
 
 
 class Pusher:
-    """Finds queues that push, and makes their consumers."""
+    """Finds queues that push, and makes their consumers, each with the gate of its receiver."""
 
     def __init__(
-        self, store: Store, deliverer: EndpointDeliverer, max_concurrency: int = IN_FLIGHT_MAX
+        self,
+        store: Store,
+        deliverer: EndpointDeliverer,
+        max_concurrency: int = IN_FLIGHT_MAX,
+        gate_of: Callable[[str], ClaimGate] | None = None,
     ) -> None:
         self._store, self._deliverer = store, deliverer
-        self._max_concurrency = max_concurrency
+        self._max_concurrency, self._gate_of = max_concurrency, gate_of
         self._warned: set[UUID] = set()
 
     async def find(self) -> FoundNow:
@@ -67,7 +73,12 @@ class Pusher:
         async def handle(message: Message[Any]) -> None:
             await self.handle(queue, message)
 
-        consumer = hidden_consumer(queue.name, queue.settings, handle, self._max_concurrency)
+        assert queue.settings.push_to is not None
+        receiver = receiver_of_endpoint(queue.settings.push_to)
+        gate = None if self._gate_of is None else self._gate_of(receiver)
+        consumer = hidden_consumer(
+            queue.name, queue.settings, handle, self._max_concurrency, gate=gate
+        )
         return FoundConsumer(consumer, queue, Scope(queue.tenant))
 
     async def handle(self, queue: StoredQueue, message: Message[Any]) -> None:
@@ -82,7 +93,9 @@ class Pusher:
                 outcome = Snoozed(spread(WAITING_SECONDS, stored.id))
             else:
                 send = partial(self._send, endpoint, stored, queue.name)
-                outcome = await self._deliverer.through(endpoint, stored, send)
+                outcome = await self._deliverer.through(
+                    endpoint, stored, send, receiver=receiver_of_endpoint(name)
+                )
         except NotFound:
             outcome = Snoozed(spread(WAITING_SECONDS, stored.id))
         except StoreUnavailable:

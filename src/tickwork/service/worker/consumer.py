@@ -60,6 +60,9 @@ class QueueConsumer:
         self.batch_size = queue.settings.max_batch_size if consumer.batch else 1
         self._now = context.monotonic
         self._has_capacity = asyncio.Event()
+        self._gate, self._has_room = consumer.gate, asyncio.Event()
+        if self._gate is not None:
+            self._gate.on_room = self._has_room.set
         self._prefetch = Prefetch(self._now)
         self.settler = Settler(context.store, queue, context.observer, self._has_capacity.set)
         self._late = LateMessages(context.store, self._prefetch, self.settler)
@@ -114,7 +117,7 @@ class QueueConsumer:
                     pause = POLL_SECONDS_MIN
                 if self._more_waiting:
                     continue
-                if not await watch.wait(await self._wait_seconds(pause)):
+                if not await self._wait(watch, await self._wait_seconds(pause)):
                     pause = min(pause * 2, pause_max)
             except NotFound:
                 self._is_gone = True
@@ -127,6 +130,28 @@ class QueueConsumer:
                 await asyncio.sleep(POLL_SECONDS_MAX)
             self._dispatch()
 
+    async def _wait(self, watch: Watch, seconds: float) -> bool:
+        """Returns True soon after a message was sent, or a limit that held messages back has room;
+        False at the timeout."""
+        if self._gate is None:
+            return await watch.wait(seconds)
+        seconds_until_room = self._gate.seconds_until_room()
+        if seconds_until_room is not None:
+            seconds = min(seconds, seconds_until_room)
+        if not self._has_room.is_set():
+            waits = [
+                asyncio.ensure_future(wait) for wait in (watch.wait(seconds), self._has_room.wait())
+            ]
+            try:
+                await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for wait in waits:
+                    wait.cancel()
+            if not any(wait.done() and not wait.cancelled() and wait.result() for wait in waits):
+                return False
+        self._has_room.clear()
+        return True
+
     async def _create_again(self) -> None:
         """The queue is gone: somebody deleted it, or created the database anew. If this fails, it
         is tried again, because only a part may have been created."""
@@ -137,7 +162,8 @@ class QueueConsumer:
     async def run_second_claims(self) -> None:
         """Claims concurrently with `run` while the store has more than one claim returns."""
         while True:
-            if not self._more_waiting or self._claim_limit() <= 0:
+            # What is under way is room that a second claim beside a gate would count again.
+            if self._gate or not self._more_waiting or self._claim_limit() <= 0:
                 self._has_capacity.clear()
                 await self._has_capacity.wait()
                 continue
@@ -155,7 +181,8 @@ class QueueConsumer:
 
     async def _claim(self, claim_limit: int) -> int:
         holder = self._context.holder()
-        request = ClaimRequest(queue=self.queue.name, holder=holder, limit=claim_limit)
+        rooms = None if self._gate is None else self._gate.rooms(self._claimed_messages())
+        request = ClaimRequest(queue=self.queue.name, holder=holder, limit=claim_limit, rooms=rooms)
         self._pending += claim_limit
         try:
             found = await self._context.claimer.claim(self.scope, request)
@@ -164,6 +191,8 @@ class QueueConsumer:
             self._has_capacity.set()
         self._context.observer.messages_claimed(self.queue, len(found))
         self._more_waiting = len(found) >= claim_limit
+        if self._gate is not None and rooms is not None:
+            self._more_waiting |= self._gate.note(rooms, found)
         # Messages of a lost identity are not mixed with those of the next one: the claims of an
         # invocation are all valid, or all lost.
         if self.is_draining or holder != self._context.holder():
@@ -173,13 +202,12 @@ class QueueConsumer:
         return len(found)
 
     def _owned_messages(self) -> list[Stored]:
+        return [*self._claimed_messages(), *self.settler.unsettled_messages()]
+
+    def _claimed_messages(self) -> list[Stored]:
+        """Those that are not handled yet."""
         running = [message.stored for message in self.running.messages()]
-        return [
-            *self._prefetch.peek(),
-            *self._late.waiting,
-            *running,
-            *self.settler.unsettled_messages(),
-        ]
+        return [*self._prefetch.peek(), *self._late.waiting, *running]
 
     def _claim_limit(self) -> int:
         if self.is_draining or self._is_paused or self.settler.unsettled >= UNSETTLED_MAX:
@@ -288,6 +316,8 @@ class QueueConsumer:
     async def retire(self, seconds: float) -> None:
         """Drains, for a consumer that ends before its worker does."""
         await self.drain(seconds)
+        if self._gate is not None:
+            self._gate.leave()
         self._context.claimer.unregister(self._owned_messages)
 
     def _is_loop_closing(self) -> bool:

@@ -38,6 +38,7 @@ from tickwork.core.model import (
     SettleResult,
     State,
 )
+from tickwork.core.queue.rooms import Line
 from tickwork.errors import InvalidInput, NotFound, StoreBroken
 from tickwork.store.contract import Joined
 from tickwork.store.ids import own_tenant
@@ -64,6 +65,7 @@ _EXTEND = Statement("extend", id=Kind.ID)
 _SUSPECTS = Statement("suspects", id=Kind.ID)
 _WITH_READY = Statement("with_ready", id=Kind.ID)
 _COUNT_AHEAD = Statement("count_ahead")
+_COUNT_LINE = Statement("count_line")
 
 
 class MessageSender(Protocol):
@@ -202,6 +204,14 @@ class Messages(Noun):
         values = (message.priority, NOW, message.visible_at, message.id, at_most)
         count: int = yield from _COUNT_AHEAD.fetch_value(queue_id, message.tenant, *values)
         return count
+
+    @reads
+    def line(self, scope: Scope, queue: str, message: Message, at_most: int) -> Steps[Line]:
+        queue_id = (yield from self._paths.queue(scope, queue)).id
+        values = (message.priority, NOW, message.visible_at, message.id, at_most)
+        row = yield from _COUNT_LINE.fetch_row(queue_id, message.tenant, message.receiver, *values)
+        assert row is not None
+        return Line(row["ahead"], row["under_way"])
 
     @changes_once
     def delete(self, scope: Scope, queue: str, message_id: UUID) -> Steps[bool]:

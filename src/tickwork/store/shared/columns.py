@@ -46,6 +46,7 @@ from msgspec import Struct
 from tickwork.core.api_key import ApiKey
 from tickwork.core.audit import AuditRecord
 from tickwork.core.delivery.endpoint import Attempt, EndpointDelivery, Health
+from tickwork.core.delivery.receiver import receiver_of_body
 from tickwork.core.message.dead_letter import StoredDeadLetter
 from tickwork.core.model import FORMAT_VERSION, ContentType, Message, QueueSettings, Tenant
 from tickwork.core.schedule.firing import FiringRecord
@@ -119,6 +120,7 @@ MESSAGE = (
     _column("idempotency_base", Kind.TEXT, "skr"),
     _column("death", Kind.TEXT, "skr"),
     _column("traceparent", Kind.TEXT, "sr"),
+    _column("receiver", Kind.TEXT, "skr"),
     _column("content_type", Kind.TEXT, "skr", ContentType.JSON),
     _column("format", Kind.SMALL, "kr", FORMAT_VERSION),
     _column("last_error", Kind.TEXT, "r"),
@@ -155,6 +157,7 @@ NEW_SCHEDULE_OWN = (
     ("owner", Kind.TEXT),
     ("idempotency_key", Kind.TEXT),
     ("fingerprint", Kind.BYTES),
+    ("receiver", Kind.TEXT),
     ("metadata", Kind.BYTES),
     ("body", Kind.BYTES),
 )
@@ -185,6 +188,7 @@ NEW_SCHEDULE = (*NEW_SCHEDULE_OWN, *NEW_SCHEDULE_COMMON)
 _PLANNED = ("status", "next_slot", "due_at", "look_at")
 DEFINITION = (
     *(name for name, _ in NEW_SCHEDULE_COMMON if name not in _PLANNED),
+    "receiver",
     "metadata",
     "body",
 )
@@ -247,13 +251,13 @@ def own_values(new: NewSchedule) -> tuple[Any, ...]:
     definition = new.definition
     return (
         new.id, bucket_of(new.id), new.name, new.owner, new.idempotency_key, new.fingerprint,
-        definition.metadata, definition.body,
+        receiver_of_body(definition.queue, definition.body), definition.metadata, definition.body,
     )  # fmt: skip
 
 
 def common_values(new: NewSchedule) -> tuple[Any, ...]:
     """The values of `NEW_SCHEDULE_COMMON`."""
-    *definition, _metadata, _body = definition_values(new.definition)
+    *definition, _receiver, _metadata, _body = definition_values(new.definition)
     return (str(new.status), new.next_slot, new.due_at, new.look_at, *definition)
 
 
@@ -264,7 +268,7 @@ def definition_values(definition: Definition) -> tuple[Any, ...]:
         rule.missed.grace_seconds, definition.expires_after_seconds, definition.priority,
         str(definition.overlap), str(definition.on_dead), texts.rule, rule.calendar, texts.terms,
         texts.retry, definition.queue, definition.type, str(definition.content_type),
-        definition.metadata, definition.body,
+        receiver_of_body(definition.queue, definition.body), definition.metadata, definition.body,
     )  # fmt: skip
 
 

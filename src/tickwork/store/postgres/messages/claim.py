@@ -31,6 +31,7 @@ from tickwork.core.model import (
     StoredQueue,
 )
 from tickwork.core.queue.rate_limit import allowance, spend
+from tickwork.core.queue.rooms import Rooms
 from tickwork.errors import NodeExpired
 from tickwork.store.ids import Moment
 from tickwork.store.nouns.limits import lock_limit
@@ -40,7 +41,14 @@ from tickwork.store.postgres.engine.sql import SQL
 from tickwork.store.postgres.messages import rows
 from tickwork.store.postgres.messages.settle import Settler
 from tickwork.store.postgres.queues import PostgresQueues
-from tickwork.store.shared.fair_shares import LANES_MAX, LOOKING_SHARE, Portion, Ring, TenantLane
+from tickwork.store.shared.fair_shares import (
+    LANES_FRESH_SECONDS,
+    LANES_MAX,
+    LOOKING_SHARE,
+    Portion,
+    Ring,
+    TenantLane,
+)
 
 RINGS_MAX = 10_000
 LOOK_FROM_START_SECONDS = 1.0
@@ -56,12 +64,16 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SLACK = timedelta(seconds=1)
 
 
+_Lane = tuple[str, int, str]
+"""A tenant, a priority and a receiver."""
+
+
 class _ClaimState:
     """The claims from one queue: whose turn is next, and where to start in the index."""
 
-    def __init__(self) -> None:
-        self.ring = Ring()
-        self.low_water: dict[tuple[str, int], datetime] = {}
+    def __init__(self, fresh_seconds: float = LANES_FRESH_SECONDS) -> None:
+        self.ring = Ring(fresh_seconds)
+        self.low_water: dict[_Lane, datetime] = {}
         self.look_from_start_at = float("-inf")
 
 
@@ -105,7 +117,7 @@ class Claimer:
         self._moment = moment
         self._queues = queues
         self._settler = settler
-        self._states: dict[tuple[UUID, str | None], _ClaimState] = {}
+        self._states: dict[tuple[UUID, str | None, bool], _ClaimState] = {}
 
     @property
     def _is_virtual(self) -> bool:
@@ -140,6 +152,8 @@ class Claimer:
         self, scope: Scope, queue: StoredQueue, request: ClaimRequest
     ) -> _Claimed:
         claim = self._claim_suspects if request.separate else self._claim_shares
+        if request.rooms is not None:
+            claim = self._claim_within_rooms
         if not queue.settings.has_claim_limits:
             return await claim(scope, queue.id, request, _Limits(self._ask))
 
@@ -211,14 +225,40 @@ class Claimer:
             state.ring.expire()
         return found
 
+    async def _claim_within_rooms(
+        self, scope: Scope, queue_id: UUID, request: ClaimRequest, limits: _Limits
+    ) -> _Claimed:
+        """Claims what the limits of receivers let go. A claim that finds nothing has looked at all
+        lanes just now."""
+        assert request.rooms is not None
+        state = self._state(queue_id, scope.tenant, has_rooms=True)
+        found = _Claimed()
+        for has_to_look in (self._is_virtual or not state.ring.is_fresh(monotonic()), True):
+            if has_to_look:
+                await self._refresh_ring(scope, queue_id, state, limits, request.rooms)
+            portions = state.ring.portions_within(request.limit, request.rooms)
+            from_start = has_to_look and self._is_start_due(state)
+            found = await self._claim_from(queue_id, state, request, portions, limits, from_start)
+            if found.messages or has_to_look:
+                break
+        return found
+
     async def _refresh_ring(
-        self, scope: Scope, queue_id: UUID, state: _ClaimState, limits: _Limits
+        self,
+        scope: Scope,
+        queue_id: UUID,
+        state: _ClaimState,
+        limits: _Limits,
+        rooms: Rooms | None = None,
     ) -> None:
         began = monotonic()
         look_from = state.ring.look_from
-        lanes = await limits.ask(
-            SQL.ready_tenants, self._moment(), queue_id, scope.tenant, look_from, LANES_MAX, False
-        )
+        asked = (self._moment(), queue_id, scope.tenant, look_from)
+        if rooms is not None and rooms.by_receiver:
+            receiver = state.ring.look_from_receiver
+            lanes = await limits.ask(SQL.ready_receivers, *asked, receiver, LANES_MAX)
+        else:
+            lanes = await limits.ask(SQL.ready_tenants, *asked, LANES_MAX, False)
         now = monotonic()
         state.ring.refresh(
             [TenantLane(*lane) for lane in lanes], looked_at_seconds=now, took_seconds=now - began
@@ -276,8 +316,15 @@ class Claimer:
             return _Claimed()
         # Not repeated: if the reply was lost, the messages may be claimed already. The holder
         # releases them with `Nodes.give_back_unknown`.
+        of_receivers = request.rooms is not None and request.rooms.by_receiver
+        receivers: tuple[list[Any], ...] = ()
+        if of_receivers:
+            receivers = (
+                [portion.lane.receiver for portion in portions],
+                [portion.most for portion in portions],
+            )
         found = await limits.ask(
-            SQL.claim,
+            SQL.claim_of_receivers if of_receivers else SQL.claim,
             self._moment(),
             queue_id,
             request.holder,
@@ -291,6 +338,7 @@ class Claimer:
             request.limit,
             limits.has_claim_limits,
             limits.cap,
+            *receivers,
         )
         return self._decode(found)
 
@@ -337,12 +385,14 @@ class Claimer:
             raise NodeExpired(request.holder)
         return row["has_claim_limits"] not in (queue.settings.has_claim_limits, None)
 
-    def _state(self, queue_id: UUID, tenant: str | None) -> _ClaimState:
-        state = self._states.get((queue_id, tenant))
+    def _state(self, queue_id: UUID, tenant: str | None, *, has_rooms: bool = False) -> _ClaimState:
+        state = self._states.get((queue_id, tenant, has_rooms))
         if state is None:
             if len(self._states) >= RINGS_MAX:
                 self._states.clear()
-            state = self._states[queue_id, tenant] = _ClaimState()
+            # What a claim in rooms finds is no news for long: another receiver may have room.
+            state = _ClaimState(0.0) if has_rooms else _ClaimState()
+            self._states[queue_id, tenant, has_rooms] = state
         return state
 
 
@@ -354,27 +404,29 @@ def _cap(settings: QueueSettings) -> int | None:
 def _within(portions: Iterable[Portion], rooms: Mapping[str, int]) -> list[Portion]:
     """The portions of tenants that may have more claims."""
     within = [
-        Portion(portion.lane, min(portion.quota, rooms.get(portion.lane.tenant, portion.quota)))
+        structs.replace(
+            portion, quota=min(portion.quota, rooms.get(portion.lane.tenant, portion.quota))
+        )
         for portion in portions
     ]
     return [portion for portion in within if portion.quota]
 
 
-def _oldest(
-    found: Sequence[Message], portions: Sequence[Portion]
-) -> dict[tuple[str, int], datetime]:
-    """Returns when the oldest message of each tenant and priority became visible."""
+def _oldest(found: Sequence[Message], portions: Sequence[Portion]) -> dict[_Lane, datetime]:
+    """Returns when the oldest message of each lane became visible."""
     if found and len(portions) == 1:
         return {_lane_of(portions[0]): min([message.visible_at for message in found])}
-    oldest: dict[tuple[str, int], datetime] = {}
+    oldest: dict[_Lane, datetime] = {}
+    has_receivers = any(portion.lane.receiver for portion in portions)
     for message in found:
-        lane, visible_at = (message.tenant, message.priority), message.visible_at
+        receiver = (message.receiver or "") if has_receivers else ""
+        lane, visible_at = (message.tenant, message.priority, receiver), message.visible_at
         oldest[lane] = min(oldest.get(lane, visible_at), visible_at)
     return oldest
 
 
-def _lane_of(portion: Portion) -> tuple[str, int]:
-    return portion.lane.tenant, portion.lane.priority
+def _lane_of(portion: Portion) -> _Lane:
+    return portion.lane.tenant, portion.lane.priority, portion.lane.receiver
 
 
 def _shares(portions: Sequence[Portion]) -> list[_Share]:

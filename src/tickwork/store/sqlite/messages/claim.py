@@ -20,6 +20,7 @@ from tickwork.clock import monotonic
 from tickwork.core.limits import check_claim
 from tickwork.core.model import ClaimRequest, Message, Scope
 from tickwork.core.queue import rate_limit as rate
+from tickwork.core.queue.rooms import Rooms
 from tickwork.core.queue.stats import CounterName
 from tickwork.errors import NodeExpired
 from tickwork.store.ids import Moment
@@ -56,6 +57,7 @@ class ClaimBuilder:
         self._duplicates = 0
         self._looks = 0
         self._limit = request.limit
+        self._of_receivers = request.rooms is not None and request.rooms.by_receiver
         self._allowed: int | None = None
         settings = queue.settings
         self._claimed_max, self._rate = settings.tenant_claimed_max, settings.rate_per_second
@@ -87,26 +89,34 @@ class ClaimBuilder:
 
         A tenant's portion covers all its priorities: many priorities do not make it larger.
         """
-        queue_id, now = self.queue.id, self.transaction.now
+        now = self.transaction.now
         before = len(self.found)
         duplicates = self._duplicates
         remaining = self.remaining
-        for tenant, own in groupby(portions, key=_TENANT):
+        for _, own in groupby(portions, key=_TENANT):
             if remaining <= 0:
                 break
             lanes_of_tenant = [*own]
             claimed, capacity = 0, self._tenant_capacity(lanes_of_tenant[0].lane)
             for portion in lanes_of_tenant:
                 limit = min(remaining, portion.quota, capacity) - claimed
+                if self._of_receivers:
+                    limit = min(limit, portion.most or 0)
                 if limit > 0:
-                    values = (queue_id, tenant, portion.lane.priority, now, limit)
-                    found = read(self.transaction, SQL.find_claimable, values)
+                    found = self._find(portion.lane, now, limit)
                     self._looks += bool(found)
                     self.found += self._ack_duplicates(found)
                     claimed += len(found)
             remaining -= claimed
         self._hand_out(self.found[before:])
         return self._duplicates > duplicates
+
+    def _find(self, lane: TenantLane, now: int, limit: int) -> list[ClaimedRow]:
+        values = (self.queue.id, lane.tenant, lane.priority, now, limit)
+        if self._of_receivers:
+            statement = SQL.find_claimable_of_receiver
+            return read(self.transaction, statement, (*values, lane.receiver))
+        return read(self.transaction, SQL.find_claimable, values)
 
     def claim_suspects(self, scope: Scope) -> None:
         """Claims suspects, which must not share a worker with other messages."""
@@ -183,7 +193,7 @@ class Claimer:
         self._database = database
         self._moment = moment
         self._row_hints = row_hints
-        self._rings: dict[tuple[bytes, str | None], Ring] = {}
+        self._rings: dict[tuple[bytes, str | None, bool], Ring] = {}
 
     async def claim(self, scope: Scope, request: ClaimRequest) -> tuple[Message, ...]:
         check_claim(request)
@@ -207,6 +217,8 @@ class Claimer:
         builder = ClaimBuilder(transaction, queue, request)
         if request.separate:
             builder.claim_suspects(scope)
+        elif builder.remaining and request.rooms is not None:
+            self._claim_within_rooms(builder, scope, request.rooms)
         elif builder.remaining:
             self._claim_shares(builder, scope)
         builder.charge_rate()
@@ -236,12 +248,28 @@ class Claimer:
         if builder.remaining:
             ring.expire()
 
-    def _ring(self, queue_id: bytes, tenant: str | None) -> Ring:
-        ring = self._rings.get((queue_id, tenant))
+    def _claim_within_rooms(self, builder: ClaimBuilder, scope: Scope, rooms: Rooms) -> None:
+        """Claims what the limits of receivers let go. A claim that finds nothing has looked at all
+        lanes just now."""
+        transaction, queue_id = builder.transaction, builder.queue.id
+        ring = self._ring(queue_id, scope.tenant, has_rooms=True)
+        for has_to_look in (self._moment() is not None or not ring.is_fresh(monotonic()), True):
+            if has_to_look:
+                _look(transaction, scope, queue_id, ring, rooms)
+            # A message blocked behind a duplicate may be claimable now: look again.
+            while builder.claim_from(ring.portions_within(builder.remaining, rooms)):
+                _look(transaction, scope, queue_id, ring, rooms)
+            if builder.found or has_to_look:
+                break
+
+    def _ring(self, queue_id: bytes, tenant: str | None, *, has_rooms: bool = False) -> Ring:
+        ring = self._rings.get((queue_id, tenant, has_rooms))
         if ring is None:
             if len(self._rings) >= RINGS_MAX:
                 self._rings.clear()
-            ring = self._rings[queue_id, tenant] = Ring()
+            # What a claim in rooms finds is no news for long: another receiver may have room.
+            ring = Ring(0.0) if has_rooms else Ring()
+            self._rings[queue_id, tenant, has_rooms] = ring
         return ring
 
 
@@ -258,9 +286,20 @@ def lanes(
     return [TenantLane(*lane) for lane in transaction.execute(SQL.ready_tenants, values)]
 
 
-def _look(transaction: Transaction, scope: Scope, queue_id: bytes, ring: Ring) -> None:
+def _look(
+    transaction: Transaction,
+    scope: Scope,
+    queue_id: bytes,
+    ring: Ring,
+    rooms: Rooms | None = None,
+) -> None:
     began = monotonic()
-    found = lanes(transaction, queue_id, scope.tenant, ring.look_from, of_suspended=False)
+    if rooms is not None and rooms.by_receiver:
+        start = (ring.look_from, ring.look_from_receiver, LANES_MAX)
+        values = (queue_id, scope.tenant, transaction.now, *start)
+        found = [TenantLane(*lane) for lane in transaction.execute(SQL.ready_receivers, values)]
+    else:
+        found = lanes(transaction, queue_id, scope.tenant, ring.look_from, of_suspended=False)
     now = monotonic()
     ring.refresh(found, looked_at_seconds=now, took_seconds=now - began)
 

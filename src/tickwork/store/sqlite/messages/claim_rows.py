@@ -54,6 +54,7 @@ class ClaimedRow(Struct, frozen=True, array_like=True, gc=False):
     idempotency_base: str | None = None
     death: str | None = None
     traceparent: str | None = None
+    receiver: str | None = None
     content_type: ContentType = ContentType.JSON
     format: int = FORMAT_VERSION
     last_error: str | None = None

@@ -9,7 +9,7 @@ stored AS (
     INSERT INTO tickwork_messages (
         tenant, queue_id, id, priority, visible_at, sent_at, expires_at, key, type, source, schedule_id,
         slot, run, catch_up, due_at, grace_seconds, terms, idempotency_base, content_type, state, place,
-        body
+        receiver, body
     )
     SELECT
         s.tenant, s.queue_id, fire.id,
@@ -21,7 +21,7 @@ stored AS (
         CASE WHEN fire.is_last THEN (coalesce(s.terms, '{}')::jsonb || '{"is_last": true}')::text
             ELSE s.terms
         END,
-        s.idempotency_key, s.content_type, fire.state, fire.place, s.body
+        s.idempotency_key, s.content_type, fire.state, fire.place, s.receiver, s.body
     FROM target JOIN tickwork_schedules AS s ON s.queue_id = target.id,
         unnest($4::uuid[], $5::timestamptz[], $6::timestamptz[], $7::timestamptz[], $8::boolean[],
             $9::integer[], $10::boolean[], $11::text[], $12::bigint[])

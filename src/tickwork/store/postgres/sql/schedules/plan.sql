@@ -62,13 +62,13 @@ moved AS (
         )
     RETURNING found.number, found.first_fire, found.last_fire, found.first_skip, found.last_skip,
         found.fires, found.is_keyed, found.error, found.status, s.tenant, s.id, s.queue_id, s.type, s.content_type, s.priority,
-        s.grace_seconds, s.expires_after_seconds, s.terms, s.idempotency_key, s.body
+        s.grace_seconds, s.expires_after_seconds, s.terms, s.idempotency_key, s.receiver, s.body
 ),
 stored AS (
     INSERT INTO tickwork_messages (
         tenant, queue_id, id, priority, visible_at, sent_at, expires_at, key, type, source, schedule_id,
         slot, run, catch_up, due_at, grace_seconds, terms, idempotency_base, content_type, state, place,
-        body
+        receiver, body
     )
     SELECT
         moved.tenant, moved.queue_id, ($18::uuid[])[n],
@@ -83,7 +83,8 @@ stored AS (
             THEN (coalesce(moved.terms, '{}')::jsonb || '{"is_last": true}')::text
             ELSE moved.terms
         END,
-        moved.idempotency_key, moved.content_type, coalesce(($25::text[])[n], 'ready'), ($26::bigint[])[n], moved.body
+        moved.idempotency_key, moved.content_type, coalesce(($25::text[])[n], 'ready'), ($26::bigint[])[n],
+        moved.receiver, moved.body
     FROM moment, moved
     CROSS JOIN LATERAL generate_series(moved.first_fire, moved.last_fire) AS fire (n)
     CROSS JOIN LATERAL (
