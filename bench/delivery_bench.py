@@ -1,7 +1,8 @@
-"""Area `delivery`: webhooks through a whole worker, to a server in another process.
+"""Area `delivery`: what receivers in another process see of an app that a user has written.
 
-A worker claims, signs, sends and settles. Its throughput stands beside a bare loop of the same HTTP
-client that posts the same signed bodies, as many at once.
+Everything is made through the public API: endpoints, events, queues that push, schedules that fire
+once with a URL. A throughput stands beside what a limit allows; or beside a bare loop of the same
+HTTP client that posts the same bodies, signed before, as many at once.
 """
 
 from __future__ import annotations
@@ -13,24 +14,37 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from unittest.mock import patch
 
 import msgspec
 
 from bench.beds import Bed, postgres_bed, postgres_server, sqlite_bed
-from bench.delivery_process import PAYLOAD, Seen
+from bench.delivery_process import Seen
+from bench.delivery_user import host_of
 from bench.harness import Result, bench, judge, ratio_at_least, ratio_at_most, sized, value_under
 from bench.peers import seconds_of, was_tried
 from tickwork.channel.secrets import new_key
-from tickwork.core.delivery.target import DELIVERIES_QUEUE, Envelope, WebhookTarget
-from tickwork.core.model import DEFAULT, NewMessage
-from tickwork.facade.app import Tickwork
-from tickwork.ops.schedules.outside import ensure_deliveries
-from tickwork.store.ids import new_id
 
-DELIVERIES = 10_000
+DELIVERIES = 5_000
 DELIVERIES_QUICK = 1_000
 AT_ONCE = 100
+"""Requests at once of the bare loop at most: more make it no faster."""
+
+HOST_AT_ONCE = 20
+"""Requests at once to a host by default."""
+
+WAYS = ("push", "events", "schedules")
+FAST = (("push", 1), ("events", 1), ("events", 100), ("schedules", 1), ("schedules", 1_000))
+"""Ways to fast receivers, and how many these are."""
+
+LIMITS = (1, 20, 100)
+"""Requests at once that are set on an endpoint and its host."""
+
+SLOW_MS, FAST_MS = 200, 10
+"""How long receivers take."""
+
+SECONDS = 10.0
+"""How long a limit lets the deliveries of a slow receiver go."""
+
 ROUNDS = 3
 """Worker and loop take turns so often; the turn with the middle ratio counts."""
 
@@ -56,44 +70,101 @@ MakeBed = Callable[[], AbstractContextManager[Bed]]
 
 
 @bench("delivery")
-def throughput() -> Iterator[Result]:
-    """10,000 webhooks of schedules to one fast server, 100 at once."""
-    yield from _throughput("", lambda bed, url, count: _fill(bed, [url] * count))
+def slow_receivers() -> Iterator[Result]:
+    """A receiver that takes 200 ms: what its limit lets go, in each way to send to it."""
+    for name, make_bed in _beds():
+        for way in WAYS:
+            yield _limited(name, make_bed, way, at_once=HOST_AT_ONCE)
+        for at_once in LIMITS:
+            yield _limited(name, make_bed, "push", at_once=at_once, is_set=True)
 
 
 @bench("delivery")
-def to_endpoint() -> Iterator[Result]:
-    """10,000 events to an endpoint on that server: its health is asked, each attempt recorded."""
-    yield from _throughput("endpoint_", _publish, "--endpoint")
-
-
-def _throughput(row: str, fill: Callable[[Bed, str, int], None], *words: str) -> Iterator[Result]:
-    count = sized(DELIVERIES, quick=DELIVERIES_QUICK)
+def fast_receivers() -> Iterator[Result]:
+    """Receivers that take 10 ms, with default limits: beside a bare loop that posts to one of them,
+    as many at once as are allowed."""
     for name, make_bed in _beds():
-        turns: list[tuple[Seen, Seen]] = []
-        for _ in range(ROUNDS):
-            with _server() as (port, _said):
-                url = f"http://127.0.0.1:{port}/"
-                beside = _run("bare", "--to", url, messages=count, at_once=AT_ONCE)
-                with make_bed() as bed:
-                    fill(bed, url, count)
-                    turns.append((_worker(bed, count, AT_ONCE, *words), beside))
-        ours, beside = sorted(turns, key=lambda turn: turn[0].seconds / turn[1].seconds)[
-            ROUNDS // 2
-        ]
-        yield judge(
-            f"delivery.{name}.{row}per_second",
-            count / ours.seconds,
-            "webhooks/s",
-            reference=count / beside.seconds,
-            goal=None if row else ratio_at_least(0.5),
+        for way, receivers in FAST:
+            row = f"delivery.{name}.{way}_fast_{receivers}"
+            yield _beside_loop(row, make_bed, way, receivers)
+
+
+def _limited(
+    name: str, make_bed: MakeBed, way: str, *, at_once: int, is_set: bool = False
+) -> Result:
+    allowed = at_once * 1_000 / SLOW_MS
+    count = int(allowed * SECONDS)
+    with make_bed() as bed:
+        answered = _at_receivers(
+            bed, way, count, delay_ms=SLOW_MS, at_once=at_once if is_set else None
         )
-        yield judge(
-            f"delivery.{name}.{row}cpu",
-            ours.cpu_seconds / count * 1e6,
-            "us/webhook",
-            reference=beside.cpu_seconds / count * 1e6,
-        )
+    return judge(
+        f"delivery.{name}.{way}_slow" + (f"_{at_once}" if is_set else ""),
+        answered.per_second,
+        "deliveries/s",
+        reference=allowed,
+        goal=ratio_at_least(0.8),
+    )
+
+
+def _beside_loop(row: str, make_bed: MakeBed, way: str, receivers: int) -> Result:
+    """Worker and loop take turns; the turn with the middle ratio counts."""
+    count = sized(DELIVERIES, quick=DELIVERIES_QUICK)
+    at_once = min(HOST_AT_ONCE * receivers, AT_ONCE)
+    turns: list[tuple[float, float]] = []
+    for _ in range(ROUNDS):
+        with _server("--delay-ms", str(FAST_MS)) as (port, _said):
+            url = f"http://127.0.0.1:{port}/"
+            beside = _run("bare", "--to", url, messages=count, at_once=at_once)
+        with make_bed() as bed:
+            ours = _at_receivers(bed, way, count, delay_ms=FAST_MS, receivers=receivers)
+        turns.append((ours.per_second, count / beside.seconds))
+    ours_per_second, loop = sorted(turns, key=lambda turn: turn[0] / turn[1])[ROUNDS // 2]
+    return judge(row, ours_per_second, "deliveries/s", reference=loop, goal=ratio_at_least(0.5))
+
+
+class Answered(msgspec.Struct, kw_only=True):
+    """What receivers have answered, and in how many seconds from the first request on."""
+
+    answered: int
+    seconds: float
+    at_once_max: int
+
+    @property
+    def per_second(self) -> float:
+        return self.answered / self.seconds
+
+
+def _at_receivers(
+    bed: Bed,
+    way: str,
+    count: int,
+    *,
+    delay_ms: int,
+    receivers: int = 1,
+    at_once: int | None = None,
+    hang: str | None = None,
+) -> Answered:
+    """What receivers see of an app that a user has written. `at_once` is set on the endpoints, and
+    as the limit of hosts. What goes to the host that hangs is not counted."""
+    environment = {**os.environ, **_keys()}
+    limit: tuple[str, ...] = ()
+    if at_once is not None:
+        limit = ("--concurrency", str(at_once))
+        environment["TICKWORK_HOST_CONCURRENCY"] = str(max(at_once, HOST_AT_ONCE))
+    expected = count if hang is None else count - count // receivers
+    ends = ("--count", str(expected), "--seconds", str(SECONDS_MAX))
+    slow = ("--delay-ms", str(delay_ms), *(() if hang is None else ("--hang", hang)))
+    user = [sys.executable, "-m", "bench.delivery_user"]
+    with _server(*ends, *slow) as (port, said):
+        numbers = ("--messages", str(count), "--receivers", str(receivers))
+        fill = ("fill", bed.url, "--way", way, "--port", str(port), *numbers, *limit)
+        subprocess.run([*user, *fill], env=environment, check=True)
+        with subprocess.Popen([*user, "run", bed.url], env=environment) as worker:
+            try:
+                return msgspec.json.decode(said(), type=Answered)
+            finally:
+                worker.terminate()
 
 
 @bench("delivery")
@@ -102,7 +173,7 @@ def in_flight() -> Iterator[Result]:
     for name, make_bed in _beds():
         for count, mebibytes in (IN_FLIGHT_QUICK if sized(0, quick=1) else IN_FLIGHT).items():
             with _server("--hold", str(count)) as (port, said), make_bed() as bed:
-                _fill(bed, [f"http://{_host(at // PER_HOST)}:{port}/" for at in range(count)])
+                _fill(bed, port, count, receivers=count // PER_HOST)
                 seen = _worker(bed, count, count)
                 assert json.loads(said())["in_flight_max"] == count
             yield judge(
@@ -126,19 +197,22 @@ def one_hangs() -> Iterator[Result]:
     hosts = sized(HOSTS, quick=HOSTS_QUICK)
     for name, make_bed in _beds():
         turns: list[tuple[float, float]] = []
-        others = (hosts - 1) * PER_HOST
         for _ in range(ROUNDS):
-            both = tuple(
-                _seconds_of_others(make_bed, hosts, others, hanging)
-                for hanging in (("--hang", _host(0)), ())
-            )
+            both = []
+            for hang in (host_of(0), None):
+                with make_bed() as bed:
+                    count = hosts * PER_HOST
+                    seen = _at_receivers(
+                        bed, "schedules", count, delay_ms=FAST_MS, receivers=hosts, hang=hang
+                    )
+                    both.append(seen.per_second)
             turns.append((both[0], both[1]))
         with_it, without = sorted(turns, key=lambda turn: turn[0] / turn[1])[ROUNDS // 2]
         yield judge(
             f"delivery.{name}.one_hangs",
-            others / with_it,
-            "webhooks/s",
-            reference=others / without,
+            with_it,
+            "deliveries/s",
+            reference=without,
             goal=ratio_at_least(0.95),
         )
 
@@ -152,7 +226,7 @@ def peer() -> Iterator[Result]:
     with postgres_server() as server, _server() as (port, _said):
         url = f"http://127.0.0.1:{port}/"
         with postgres_bed(server) as bed:
-            _fill(bed, [url] * count)
+            _fill(bed, port, count)
             ours = _worker(bed, count, AT_ONCE)
         theirs = []
         for at_a_time in PEER_SETTINGS:
@@ -171,53 +245,21 @@ def peer() -> Iterator[Result]:
     )
 
 
-def _seconds_of_others(
-    make_bed: MakeBed, hosts: int, others: int, hanging: tuple[str, ...]
-) -> float:
-    """Seconds until so many deliveries are done; those to the host that hangs are not."""
-    with _server(*hanging) as (port, _said), make_bed() as bed:
-        urls = [f"http://{_host(at)}:{port}/" for _ in range(PER_HOST) for at in range(hosts)]
-        _fill(bed, urls)
-        return _worker(bed, others, hosts).seconds
-
-
 def _beds() -> Iterator[tuple[str, MakeBed]]:
     yield "sqlite", sqlite_bed
     with postgres_server() as server:
         yield "postgres", lambda: postgres_bed(server)
 
 
-def _host(number: int) -> str:
-    return f"127.0.{number // 250}.{number % 250 + 1}"
+def _fill(bed: Bed, port: int, count: int, receivers: int = 1) -> None:
+    """Schedules that fire once, with URLs at so many hosts."""
+    command = [sys.executable, "-m", "bench.delivery_user", "fill", bed.url, "--way", "schedules"]
+    numbers = ("--port", str(port), "--messages", str(count), "--receivers", str(receivers))
+    subprocess.run([*command, *numbers], env={**os.environ, **_keys()}, check=True)
 
 
-def _fill(bed: Bed, urls: list[str]) -> None:
-    """One delivery to each URL."""
-    bed.run(ensure_deliveries(bed.store))
-    messages = (
-        NewMessage(id=new_id(), body=msgspec.json.encode(Envelope(WebhookTarget(url), PAYLOAD)))
-        for url in urls
-    )
-    bed.run(bed.store.messages.send_bulk(DEFAULT, DELIVERIES_QUEUE, messages))
-
-
-def _publish(bed: Bed, url: str, count: int) -> None:
-    """So many events for an endpoint."""
-
-    async def publish() -> None:
-        app = Tickwork(bed.url)
-        await app.endpoints.create("receiver", url=url, types=["order.*"])
-        for _ in range(0, count, AT_ONCE):
-            together = (app.events.publish("order.paid", PAYLOAD) for _ in range(AT_ONCE))
-            await asyncio.gather(*together)
-        await app.close()
-
-    with patch.dict(os.environ, _environment(AT_ONCE)):
-        asyncio.run(publish())
-
-
-def _worker(bed: Bed, messages: int, at_once: int, *words: str) -> Seen:
-    return _run("worker", bed.url, *words, messages=messages, at_once=at_once)
+def _worker(bed: Bed, messages: int, at_once: int) -> Seen:
+    return _run("worker", bed.url, messages=messages, at_once=at_once)
 
 
 def _run(work: str, *words: str, messages: int, at_once: int) -> Seen:
@@ -236,13 +278,20 @@ def _run(work: str, *words: str, messages: int, at_once: int) -> Seen:
 
 def _environment(at_once: int) -> Mapping[str, str]:
     return {
-        "TICKWORK_ALLOW_TARGETS": "127.0.0.0/8",
+        **_keys(),
         "TICKWORK_DELIVERY_CONCURRENCY": str(at_once),
         "TICKWORK_DELIVERY_TENANT_CONCURRENCY": str(at_once),
         "TICKWORK_HOST_CONCURRENCY": "10000",
         "TICKWORK_HOST_RATE_PER_SECOND": "1000000",
+    }
+
+
+def _keys() -> Mapping[str, str]:
+    """What every app needs that delivers to this machine; its limits are the default ones."""
+    return {
+        "TICKWORK_ALLOW_TARGETS": "127.0.0.0/8",
         "TICKWORK_SECRET_KEY": SECRET_KEY,
-        "TICKWORK_LOG_LEVEL": "warning",
+        "TICKWORK_LOG_LEVEL": "error",
     }
 
 

@@ -6,7 +6,7 @@ python -m bench.delivery_process bare --to http://127.0.0.1:9/ --messages 10000 
 ```
 
 `worker` is a node as `tickwork run` has it: it claims, signs, sends and settles webhooks of
-schedules, or events of endpoints. `bare` posts the same bodies, signed before, with the same client
+schedules. `bare` posts the same bodies, signed before, with the same client
 and nothing else.
 """
 
@@ -34,7 +34,6 @@ from tickwork.clock import now
 from tickwork.core.delivery.signature import signature_headers
 from tickwork.facade.app import Tickwork
 from tickwork.service.delivery.deliver import Deliverer
-from tickwork.service.delivery.endpoints import EndpointDeliverer
 from tickwork.service.node import Node
 from tickwork.store.ids import new_id
 
@@ -57,8 +56,7 @@ def worker(asked: argparse.Namespace) -> Seen:
     seen, left, beats, began = Seen(), asked.messages, list[float](), 0.0
     began_cpu = 0.0
     # Each delivery, each heartbeat.
-    deliverers, method = (EndpointDeliverer, "_send") if asked.endpoint else (Deliverer, "_try")
-    attempt, renewed = getattr(deliverers, method), Node._renewed  # noqa: SLF001
+    attempt, renewed = Deliverer._try, Node._renewed  # noqa: SLF001
 
     async def counted(deliverer: Any, *given: Any) -> Any:
         nonlocal left
@@ -79,7 +77,7 @@ def worker(asked: argparse.Namespace) -> Seen:
         nonlocal began, began_cpu
         began, began_cpu = time.perf_counter(), time.process_time()
 
-    with patch.object(deliverers, method, counted), patch.object(Node, "_renewed", beaten):
+    with patch.object(Deliverer, "_try", counted), patch.object(Node, "_renewed", beaten):
         Tickwork(asked.url).run(on_started=on_started)
     seen.heartbeat_gap_seconds = max(after - before for before, after in pairwise(beats))
     return seen
@@ -131,7 +129,6 @@ def main() -> None:
     parser.add_argument("work", choices=("worker", "bare"))
     parser.add_argument("url", nargs="?")
     parser.add_argument("--to")
-    parser.add_argument("--endpoint", action="store_true")
     parser.add_argument("--messages", type=int, required=True)
     parser.add_argument("--at-once", type=int, required=True)
     asked = parser.parse_args()

@@ -195,6 +195,7 @@ STATEMENTS: dict[Path, Listed] = {
         "one statement where SQLite decides in Python between several": (
             "firings/delete_duplicate_firings",
             "firings/record_skips",
+            "messages/claim_of_receivers",
             "messages/claim_suspects",
             "schedules/apply_slot_outcomes",
             "schedules/plan",

@@ -23,10 +23,12 @@ from tickwork.app.declarations import Consumer
 from tickwork.clock import monotonic
 from tickwork.core.model import ClaimRequest, Scope, StoredQueue
 from tickwork.core.model import Message as Stored
+from tickwork.core.queue.rooms import ClaimGate
 from tickwork.errors import NodeExpired, NotFound, StoreUnavailable
 from tickwork.service.worker.claim import LateMessages, WorkerContext
 from tickwork.service.worker.endings import Endings
 from tickwork.service.worker.intake import Intake
+from tickwork.service.worker.invocations import RunningInvocations
 from tickwork.service.worker.permits import Permits
 from tickwork.service.worker.prefetch import Prefetch
 from tickwork.service.worker.settle import Settler
@@ -117,7 +119,8 @@ class QueueConsumer:
                     pause = POLL_SECONDS_MIN
                 if self._more_waiting:
                     continue
-                if not await self._wait(watch, await self._wait_seconds(pause)):
+                waited = await self._wait_seconds(pause)
+                if not await _wait(watch, self._gate, self._has_room, waited):
                     pause = min(pause * 2, pause_max)
             except NotFound:
                 self._is_gone = True
@@ -129,28 +132,6 @@ class QueueConsumer:
                 self._context.observer.error_occurred("claim", error)
                 await asyncio.sleep(POLL_SECONDS_MAX)
             self._dispatch()
-
-    async def _wait(self, watch: Watch, seconds: float) -> bool:
-        """Returns True soon after a message was sent, or a limit that held messages back has room;
-        False at the timeout."""
-        if self._gate is None:
-            return await watch.wait(seconds)
-        seconds_until_room = self._gate.seconds_until_room()
-        if seconds_until_room is not None:
-            seconds = min(seconds, seconds_until_room)
-        if not self._has_room.is_set():
-            waits = [
-                asyncio.ensure_future(wait) for wait in (watch.wait(seconds), self._has_room.wait())
-            ]
-            try:
-                await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                for wait in waits:
-                    wait.cancel()
-            if not any(wait.done() and not wait.cancelled() and wait.result() for wait in waits):
-                return False
-        self._has_room.clear()
-        return True
 
     async def _create_again(self) -> None:
         """The queue is gone: somebody deleted it, or created the database anew. If this fails, it
@@ -181,7 +162,9 @@ class QueueConsumer:
 
     async def _claim(self, claim_limit: int) -> int:
         holder = self._context.holder()
-        rooms = None if self._gate is None else self._gate.rooms(self._claimed_messages())
+        rooms = None
+        if self._gate is not None:
+            rooms = self._gate.rooms(_unhandled(self._prefetch, self._late, self.running))
         request = ClaimRequest(queue=self.queue.name, holder=holder, limit=claim_limit, rooms=rooms)
         self._pending += claim_limit
         try:
@@ -202,12 +185,10 @@ class QueueConsumer:
         return len(found)
 
     def _owned_messages(self) -> list[Stored]:
-        return [*self._claimed_messages(), *self.settler.unsettled_messages()]
-
-    def _claimed_messages(self) -> list[Stored]:
-        """Those that are not handled yet."""
-        running = [message.stored for message in self.running.messages()]
-        return [*self._prefetch.peek(), *self._late.waiting, *running]
+        return [
+            *_unhandled(self._prefetch, self._late, self.running),
+            *self.settler.unsettled_messages(),
+        ]
 
     def _claim_limit(self) -> int:
         if self.is_draining or self._is_paused or self.settler.unsettled >= UNSETTLED_MAX:
@@ -329,3 +310,32 @@ class QueueConsumer:
         """The node lost its identity and all its claims: other workers have the messages."""
         self._prefetch.take_all()
         self._late.take_all()
+
+
+def _unhandled(prefetch: Prefetch, late: LateMessages, running: RunningInvocations) -> list[Stored]:
+    """The claimed messages that are not handled yet."""
+    handled_now = [message.stored for message in running.messages()]
+    return [*prefetch.peek(), *late.waiting, *handled_now]
+
+
+async def _wait(
+    watch: Watch, gate: ClaimGate | None, has_room: asyncio.Event, seconds: float
+) -> bool:
+    """Returns True soon after a message was sent, or a limit that kept messages back has room;
+    False at the timeout."""
+    if gate is None:
+        return await watch.wait(seconds)
+    seconds_until_room = gate.seconds_until_room()
+    if seconds_until_room is not None:
+        seconds = min(seconds, seconds_until_room)
+    if not has_room.is_set():
+        waits = [asyncio.ensure_future(wait) for wait in (watch.wait(seconds), has_room.wait())]
+        try:
+            await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+        if not any(wait.done() and not wait.cancelled() and wait.result() for wait in waits):
+            return False
+    has_room.clear()
+    return True
