@@ -31,8 +31,8 @@ from tickwork.app.workflows import WorkflowDeclaration
 from tickwork.core.fields import no_queue
 from tickwork.core.model import QueueSettings
 from tickwork.core.near_names import nearest
-from tickwork.core.workflow.queue import workflow_of_queue
 from tickwork.core.queue.rooms import ClaimGate
+from tickwork.core.workflow.queue import workflow_of_queue
 from tickwork.errors import FieldError, InvalidInput
 
 CONCURRENCY_MAX = 10_000
