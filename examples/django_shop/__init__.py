@@ -1,0 +1,1 @@
+"""A shop with Django: an order of the ORM and its email commit together."""

@@ -1,0 +1,1 @@
+"""A shop with FastAPI and SQLAlchemy: an order and its email commit together."""

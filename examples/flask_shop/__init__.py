@@ -1,0 +1,1 @@
+"""A shop with Flask and SQLAlchemy, without `await`: an order and its email commit together."""
