@@ -62,7 +62,7 @@ PAGES = (
     "forecast",
 )
 
-WALKS = ("first-hour", "what-to-look-at", "leader-or-disk", "outbox")
+WALKS = ("first-hour", "what-to-look-at", "leader-or-disk", "own-transaction")
 """Pages that other tests follow: with two terminals (`terminals`), or on PostgreSQL."""
 
 
