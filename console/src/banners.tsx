@@ -10,7 +10,7 @@ import { browserZone, clockInZone } from './time'
 const readPauses = (signal: AbortSignal) => get('/v1/health', { query: { check: 'pauses' }, signal })
 
 export function Banners() {
-  const loaded = useLoad('pauses', (signal) => (session.value?.owner ? Promise.resolve(undefined) : readPauses(signal)), ['cluster', 'node.', 'tenant'])
+  const loaded = useLoad('pauses', readPauses, ['cluster', 'node.', 'tenant'])
   return (
     <div class="banners">
       {silentSince.value && (
@@ -54,5 +54,5 @@ function End({ problem }: { problem: Schemas['HealthProblem'] }) {
         Narrow the windows
       </Act>
     )
-  return <A to={`/settings/${encodeURIComponent(problem.name ?? '')}`}>The tenant</A>
+  return session.value?.owner ? null : <A to={`/settings/${encodeURIComponent(problem.name ?? '')}`}>The tenant</A>
 }

@@ -6,6 +6,8 @@ import httpx
 
 from tests.api.acts import fields_of, make_queue, problem, send
 from tests.api.test_dead_letters import die
+from tests.kit.api import bearer, new_key
+from tests.stores.home import Home
 from tickwork.core.health import Check
 
 Http = httpx.AsyncClient
@@ -39,3 +41,18 @@ async def test_what_is_well_has_no_problem(http: Http) -> None:
     await send(http)
     health = (await http.get("/v1/health", params={"check": "queues,schedules,runs"})).json()
     assert (health["ok"], health["problems"]) == (True, [])
+
+
+async def test_an_owner_sees_that_everything_is_paused_and_nothing_of_others(
+    http: Http, home: Home
+) -> None:
+    await die(http)
+    assert (await http.post("/v1/cluster/pause")).status_code < 300
+    store = await home.open()
+    owner = bearer(await new_key(store, owner="ada", scopes=["read"]))
+    await store.close()
+    health = (await http.get("/v1/health", headers=owner)).json()
+    assert health["checked"] == ["pauses"]
+    assert [shown["code"] for shown in health["problems"]] == ["cluster_paused"]
+    answer = await http.get("/v1/health", params={"check": "pauses,queues"}, headers=owner)
+    assert fields_of(problem(answer, 422, "invalid_input")) == ["check"]

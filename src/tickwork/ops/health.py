@@ -50,8 +50,14 @@ async def look_at_health(
     context: Context, *, checks: Collection[str] | None = None
 ) -> HealthReport:
     """Returns what is wrong with a tenant and the processes, worst first. With `checks` it looks
-    at these alone. Raises `InvalidInput` for an unknown check."""
-    wanted = frozenset(map(_check, Check if checks is None else checks))
+    at these alone. Raises `InvalidInput` for an unknown check.
+
+    In the scope of an owner it looks at pauses alone: all else tells of others."""
+    open_checks = Check if context.scope.owner is None else (Check.PAUSES,)
+    wanted = frozenset(map(_check, open_checks if checks is None else checks))
+    if closed := sorted(wanted - {*open_checks}):
+        fault = f"{closed[0]} is not for a caller that is bound to an owner; pauses is"
+        raise InvalidInput([FieldError("check", fault)])
     now = await context.store.now()
     since = now - timedelta(seconds=RECENT_SECONDS)
     facts = Facts(now=now)

@@ -162,6 +162,7 @@ async def stats(
     needs=Permission.READ,
     tag="operating",
     summary="What is wrong",
+    is_for_owners=True,
 )
 async def health(
     context: NamedDependency[Context],
@@ -170,7 +171,8 @@ async def health(
     ] = None,
 ) -> HealthReport:
     """Returns what is wrong with the tenant and the processes, worst first, each with what to do.
-    All is well only if `ok` is true and `checked` names every check."""
+    All is well only if `ok` is true and `checked` names every check. A caller that is bound to an
+    owner gets the check `pauses` alone."""
     checks = None if check is None else check.split(",")
     return await look_at_health(context, checks=checks)
 
