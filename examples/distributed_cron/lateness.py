@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from examples.distributed_cron.faults import Fault
-from tickwork.core.schedule.firing import FiringRecord
+from tickwork import FiringRecord
 
 LATE_SECONDS = 0.25
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import closing
 from importlib import import_module
 from pathlib import Path
@@ -31,8 +31,24 @@ DECODED = {"uuid": Kind.ID, "timestamptz": Kind.TIME, "bool": Kind.FLAG, "text[]
 MODULES = [
     import_module(f"{nouns.__name__}.{module.name}") for module in iter_modules(nouns.__path__)
 ]
+
+
+def _statements_in(value: object) -> Iterator[Statement]:
+    """The statements of a constant: itself, or those of a table."""
+    if isinstance(value, Statement):
+        yield value
+    elif isinstance(value, dict):
+        yield from _statements_in((*value.keys(), *value.values()))
+    elif isinstance(value, tuple):
+        for part in value:
+            yield from _statements_in(part)
+
+
 STATEMENTS = {
-    value for module in MODULES for value in vars(module).values() if isinstance(value, Statement)
+    statement
+    for module in MODULES
+    for value in vars(module).values()
+    for statement in _statements_in(value)
 }
 
 

@@ -31,6 +31,7 @@ UNRECORDED = {
     "_send_chunk": "a part of `replay`, which is recorded",
     "create_batch": "messages",
     "store_made": "messages",
+    "make_for_caller": "messages, in a caller's transaction",
     "send_event": "an event on its way to a run",
     "send_event_or_start": "an event on its way to a run",
     "create_from_objects": "messages",

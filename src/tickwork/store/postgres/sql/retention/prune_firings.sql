@@ -6,4 +6,3 @@ WITH old AS MATERIALIZED (
     LIMIT $2
 )
 DELETE FROM tickwork_firings_default WHERE ctid = ANY (ARRAY (SELECT at FROM old))
-RETURNING 1

@@ -6,4 +6,3 @@ WITH first AS MATERIALIZED (
 )
 DELETE FROM tickwork_receipts
 WHERE ctid = ANY (ARRAY (SELECT at FROM first WHERE accepted_at <= $1))
-RETURNING 1

@@ -6,4 +6,3 @@ WITH old AS MATERIALIZED (
     LIMIT $2
 )
 DELETE FROM tickwork_stream_events WHERE ctid = ANY (ARRAY (SELECT place FROM old))
-RETURNING 1

@@ -1,2 +1,3 @@
 -- How many schedules of a tenant may still fire.
-SELECT coalesce(sum(schedules), 0)::bigint FROM tickwork_schedule_counts WHERE tenant = $1
+SELECT coalesce(sum(schedules), 0)::bigint AS schedules
+FROM tickwork_schedule_counts WHERE tenant = $1
