@@ -134,7 +134,8 @@ class Campaign:
         body = fields | {"target": several}
         work = f"{kind}-{len(self.works)}"
         self.works.append(work)
-        message = NewMessage(id=new_id(), body=msgspec.json.encode(body), idempotency_base=work)
+        encoded = msgspec.json.encode(body)
+        message = NewMessage(id=new_id(), body=encoded, idempotency_base=work, receiver="")
         await self._store.messages.send(DEFAULT, DELIVERIES_QUEUE, message)
 
     async def _left(self) -> int:
