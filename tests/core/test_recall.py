@@ -139,6 +139,21 @@ def test_an_accepted_step_of_another_kind_keeps_its_key() -> None:
     assert Recall([paused]).key("pause", StepKind.SLEEP) == "pause"
 
 
+def test_an_optional_step_may_be_left_out_and_another_call_is_another_step() -> None:
+    failed, told, paid = step("a", 3), step("told", 2, optional=True), step("paid", 4, position=3)
+    recall = Recall([failed, told, paid])
+    assert recall.key("told", StepKind.DO, "other work") == "told'"
+    assert recall.key("told", StepKind.DO, told.called) == "told"
+    assert recall.key("paid", StepKind.DO, "other work") == "paid"
+    ask(recall, failed)
+    assert recall.next(NOW, may_pass=False) is None
+    assert drained(recall) == ["a"]
+    assert recall.missing() == ["paid"]
+    ask(recall, paid)
+    assert drained(recall) == ["paid"]
+    assert recall.divergence() is None
+
+
 def test_a_patch_may_go() -> None:
     patch = step("p", None, kind=StepKind.PATCH, state=StepState.DONE, output=b"true")
     assert Recall([patch]).divergence() is None

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tickwork import InvalidInput, Retries, RunFailed, Step, Tickwork
+from tickwork import InvalidInput, Retries, RunFailed, Step, StepFailed, Tickwork
 from tickwork.core.model import DEFAULT
 from tickwork.core.workflow.queue import runs_queue
 from tickwork.testing import harness
@@ -127,6 +127,98 @@ async def test_the_replay_of_a_slot_tries_all_steps_again_that_failed_together(
             [],
         )
     assert sorted(ran) == ["left", "left", "middle", "right", "right"]
+
+
+@pytest.mark.parametrize("way", ["raises", "raises its own", "raises because of"])
+async def test_a_step_after_the_failed_one_does_not_block_the_replay(
+    app: Tickwork, database: str | None, way: str
+) -> None:
+    """What the body did because of the failure is done once, and keeps nothing from going on."""
+    ran, is_fixed = list[str](), False
+
+    async def charge() -> str:
+        ran.append("charge")
+        if not is_fixed:
+            raise ValueError("the bank is closed")
+        return "paid"
+
+    async def tell(text: str) -> str:
+        ran.append(text)
+        return text
+
+    @app.workflow()
+    async def order(step: Step) -> list[str]:
+        try:
+            paid = await step.do("charge", charge, retries=NO_RETRIES)
+        except StepFailed as error:
+            await step.do("tell", tell, "sorry")
+            await step.do("warn", tell, "warned")
+            if way == "raises":
+                raise
+            if way == "raises its own":
+                raise LookupError("no money") from error
+            raise LookupError("no money")  # noqa: B904  It has the other one as its context.
+        await step.sleep("rest", 600)
+        return [paid, await step.do("tell", tell, "thanks"), await step.do("warn", tell, "warned")]
+
+    queue = runs_queue("order")
+    async with harness(app, database=database) as h:
+        await app.schedules.create(
+            once_at=h.now + timedelta(hours=1), target={"type": "workflow", "workflow": "order"}
+        )
+        await h.advance(hours=2)
+        await app.dead_letters.replay(queue)
+        await h.advance(hours=1)
+        assert ran == ["charge", "sorry", "warned", "charge"]
+        is_fixed = True
+        await app.dead_letters.replay(queue)
+        await h.advance(hours=1)
+        (run,) = await app.workflows.list()
+        assert (run.status, run.divergence) == ("completed", None)
+        assert (run.result, await h.dead(queue)) == (["paid", "thanks", "warned"], [])
+    assert ran == ["charge", "sorry", "warned", "charge", "charge", "thanks"]
+
+
+async def test_after_a_replay_only_what_followed_the_failure_may_be_left_out(
+    database: str | None,
+) -> None:
+    ran, is_fixed = list[str](), False
+
+    async def note(text: str) -> None:
+        ran.append(text)
+        if text == "ship" and not is_fixed:
+            raise ValueError("no truck")
+
+    def shop(reserve: str) -> Tickwork:
+        made = Tickwork()
+
+        @made.workflow(name="order")
+        async def order(step: Step) -> None:
+            await step.do(reserve, note, "reserve")
+            try:
+                await step.do("ship", note, "ship", retries=NO_RETRIES)
+            except StepFailed:
+                await step.do("tell", note, "sorry")
+                raise
+
+        return made
+
+    old, renamed, back = shop("reserve"), shop("hold"), shop("reserve")
+    async with harness(old, database=database) as h:
+        await old.schedules.create(
+            once_at=h.now + timedelta(hours=1), target={"type": "workflow", "workflow": "order"}
+        )
+        await h.advance(hours=2)
+        is_fixed, before = True, [*ran]
+        async with h.deploy(renamed) as deployed:
+            await renamed.dead_letters.replay(runs_queue("order"))
+            await deployed.advance(hours=1)
+            (run,) = await renamed.workflows.list()
+            assert (run.status, ran) == ("diverged", before)
+        async with h.deploy(back) as deployed:
+            await deployed.advance(hours=1)
+            (run,) = await back.workflows.list()
+            assert (run.status, ran) == ("completed", [*before, "ship"])
 
 
 def order(function: Any) -> Tickwork:

@@ -174,8 +174,9 @@ class BodyCalls:
         self._failed_together.append(errors)
 
     def failed_steps(self, error: BaseException) -> list[str]:
-        """The keys of the steps with whose errors a body has ended: those of its error, and those
-        after whose failure it called no step, so that nothing was done because of that."""
+        """The keys of the steps with whose errors a body has ended: those of its error and of what
+        caused it, and those after whose failure it called no step, so that nothing was done because
+        of that."""
         left, seen = [error], list[BaseException]()
         while left:
             error = left.pop()
@@ -183,6 +184,7 @@ class BodyCalls:
                 continue
             seen.append(error)
             left += error.exceptions if isinstance(error, BaseExceptionGroup) else ()
+            left += _cause(error)
             for errors in self._failed_together:
                 left += errors if any(error is other for other in errors) else ()
         keys = [other.key for other in seen if isinstance(other, StepFailed)]
@@ -280,8 +282,8 @@ class BodyCalls:
         made = self._keys.next(name, key, task=self._loop.current_task())
         if self.steps.is_compensating is not is_compensation(made):
             raise Dropped if self.steps.is_compensating else _reserved(made)
-        if self._record.run.accepted:
-            made = self._recall.key(made, kind)
+        if self._recall.has_exceptions:
+            made = self._recall.key(made, kind, called)
         if self._failed:
             self._failed.clear()
         call = self._calls[made] = StepCall(made, self._loop.create_future(), self._failed)
@@ -319,6 +321,16 @@ class BodyCalls:
         await self.steps.write(structs.replace(step, output=b"true", finished_at=step.started_at))
         if not self.steps.is_stopping:
             resolve_call(call, value=True)
+
+
+def _cause(error: BaseException) -> list[BaseException]:
+    """The error for which a body raised its own one. A step fails for its own reasons, also if it
+    was called because another one had failed."""
+    if isinstance(error, StepFailed):
+        return []
+    hidden = None if error.__suppress_context__ else error.__context__
+    cause = error.__cause__ or hidden
+    return [] if cause is None else [cause]
 
 
 def _reserved(key: str) -> InvalidInput:

@@ -25,7 +25,6 @@ from tickwork.core.workflow.control import (
     can_revive,
     children_ended,
     revive,
-    steps_to_retry,
     suspended,
 )
 from tickwork.core.workflow.model import NewRun, Run, RunEnd, RunHistory, RunStatus
@@ -268,7 +267,7 @@ class Runner:
         run = history.run
         if run.message_id == stored.id or not can_revive(run):
             return history
-        again = revive(stored.id, steps_to_retry(run, history.steps))
+        again = revive(stored.id, history.steps)
         await self._store.workflows.change(scope, run.id, again)
         return await self._store.workflows.history(scope, run.id)
 

@@ -266,7 +266,7 @@ class Execution:
                 continue
             text = f"step {step.key!r} cannot be undone: this code has no compensation for it, or "
             text += "does not get to it"
-            if step.position > run.accepted:
+            if step.position > run.accepted and not step.optional:
                 raise Diverged(text)
             self._failed_compensations.append(text)
 

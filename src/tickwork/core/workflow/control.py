@@ -57,9 +57,9 @@ class RunChange(Struct, frozen=True, kw_only=True):
     `wakes` makes its message visible now. `takes` also ends the claim of a worker, whose records
     are refused from then on. With `sends` it gets a new message. `steps_from` is the position of
     the first step to forget, `forgotten` are the keys of others, `retried` those of failed steps to
-    try again, `drops_events` forgets the events, and `event` adds one. With `accepts` the steps
-    that are left need not be asked for. With `undone` the store raises `RecordMoved` unless the run
-    has just these compensations.
+    try again, `freed` those that become optional, `drops_events` forgets the events, and `event`
+    adds one. With `accepts` the steps that are left need not be asked for. With `undone` the store
+    raises `RecordMoved` unless the run has just these compensations.
     """
 
     run: Run
@@ -69,6 +69,7 @@ class RunChange(Struct, frozen=True, kw_only=True):
     steps_from: int | None = None
     forgotten: tuple[str, ...] = ()
     retried: tuple[str, ...] = ()
+    freed: tuple[str, ...] = ()
     accepts: bool = False
     undone: Undone | None = None
     drops_events: bool = False
@@ -273,8 +274,9 @@ def restart(
     return decide
 
 
-def revive(message_id: UUID, retried: tuple[str, ...] = ()) -> Decision:
-    """The run goes on with a message that replaces its dead one, and tries failed steps again."""
+def revive(message_id: UUID, steps: Sequence[RunStep] = ()) -> Decision:
+    """The run goes on with a message that replaces its dead one, and tries failed steps again. What
+    its body did because they had failed becomes optional."""
 
     def decide(run: Run, has_message: bool, _now: datetime) -> RunChange:
         if has_message or not can_revive(run):
@@ -288,7 +290,12 @@ def revive(message_id: UUID, retried: tuple[str, ...] = ()) -> Decision:
             control=None if run.control is Control.FAIL else run.control,
             message_id=message_id,
         )
-        return RunChange(run=again, retried=retried)
+        retried = _steps_to_retry(run, steps)
+        return RunChange(
+            run=again,
+            retried=tuple(step.key for step in retried),
+            freed=tuple(step.key for step in steps if _may_follow(step, retried)),
+        )
 
     return decide
 
@@ -300,12 +307,19 @@ def can_revive(run: Run) -> bool:
     return is_undone or run.status is RunStatus.FAILED
 
 
-def steps_to_retry(run: Run, steps: Sequence[RunStep]) -> tuple[str, ...]:
-    """The keys of the failed steps that a replay tries again: the compensations, or before any the
-    steps with whose errors the run failed. A failure that the body has caught stays as it is."""
+def _steps_to_retry(run: Run, steps: Sequence[RunStep]) -> list[RunStep]:
+    """The failed steps that a replay tries again: the compensations, or before any the steps with
+    whose errors the run failed. A failure that the body has caught stays as it is."""
     wanted = {step.key for step in steps if is_compensation(step.key)} or {*run.failed_steps}
-    return tuple(
-        step.key for step in steps if step.key in wanted and step.state is StepState.FAILED
+    return [step for step in steps if step.key in wanted and step.state is StepState.FAILED]
+
+
+def _may_follow(step: RunStep, failed: Sequence[RunStep]) -> bool:
+    """Whether the body may have called a step because one of these had failed."""
+    return not is_compensation(step.key) and any(
+        step.position > other.position
+        and step.started_at >= (other.finished_at or other.started_at)
+        for other in failed
     )
 
 

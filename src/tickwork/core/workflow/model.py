@@ -211,7 +211,9 @@ class RunStep(Struct, frozen=True, kw_only=True, gc=False):
 
     `position` is the order in which steps were started, `ended` the order in which the body got
     their results. `called` names what was called: the function with a digest of its arguments, or
-    the type of an event. `args` are the arguments as JSON, if the step has a compensation."""
+    the type of an event. `args` are the arguments as JSON, if the step has a compensation. An
+    `optional` step followed the failure of one that is tried again: if that succeeds now, the body
+    does not ask for it."""
 
     key: str
     position: int
@@ -226,6 +228,7 @@ class RunStep(Struct, frozen=True, kw_only=True, gc=False):
     ended: int | None = None
     called: str | None = None
     args: bytes | None = None
+    optional: bool = False
 
     def is_open(self, now: datetime) -> bool:
         """Whether the run may wait for it. A sleep whose time has come is over; nothing is recorded

@@ -4,6 +4,9 @@ A body is called again from its top whenever its run goes on. Until it has asked
 recorded step, nothing new may run: a step that the record has and the code does not ask for, or
 asks for otherwise, means that the two have diverged.
 
+An optional step need not be asked for: the body called it because another one had failed, which is
+tried again. If it is asked for otherwise than it is recorded, that is another step.
+
 Recorded results come back in the order in which the body got them (`ended`), so that branches which
 raced go on as they went. The end of a sleep is not recorded, but it takes a number like a result.
 So a number that is missing before a result was a sleep, the first by its time that was over when
@@ -40,17 +43,22 @@ class Recall:
         self._late: list[str] = []
         self._last = 0
         self.mismatch: str | None = None
+        self.has_exceptions = accepted > 0 or any(step.optional for step in self._steps.values())
 
     @property
     def last(self) -> int:
         """The number of the last result that the body got."""
         return self._last
 
-    def key(self, key: str, kind: StepKind) -> str:
-        """The key under which a step is recorded. An accepted step of another kind keeps its key,
-        and the step that has replaced it gets another one."""
+    def key(self, key: str, kind: StepKind, called: str | None = None) -> str:
+        """The key under which a step is recorded. An accepted step of another kind and an optional
+        step of another call keep their key, and the step in their place gets another one."""
         while (known := self._steps.get(key)) is not None:
-            if known.kind is kind or known.position > self._accepted:
+            if known.optional:
+                is_same = _agree(known, kind, called)
+            else:
+                is_same = known.kind is kind or known.position > self._accepted
+            if is_same:
                 break
             key = f"{key}'"
         return key
@@ -84,14 +92,15 @@ class Recall:
     def next(self, now: datetime, *, may_pass: bool = True) -> str | None:
         """The key of the step whose result the body gets next; None if there is no more, if it has
         not asked for the next one, or if it has asked for a step otherwise than it is recorded.
-        Accepted results that it does not ask for are passed, if the body waits (`may_pass`)."""
+        Accepted and optional results that it does not ask for are passed, if the body waits
+        (`may_pass`)."""
         if self.mismatch is not None:
             return None
         if self._late:
             return self._late[0]
         while self._next < len(self._ended):
             ended = self._ended[self._next]
-            if ended.key not in self._asked and ended.position <= self._accepted:
+            if ended.key not in self._asked and self._may_miss(ended):
                 if not may_pass:
                     return None
                 self._passed.add(ended.key)
@@ -119,7 +128,7 @@ class Recall:
     def has_unasked(self) -> bool:
         """Whether the record goes beyond what the body has asked for."""
         return any(
-            key not in self._asked and step.kind is not StepKind.PATCH
+            key not in self._asked and step.kind is not StepKind.PATCH and not step.optional
             for key, step in self._steps.items()
         )
 
@@ -130,7 +139,7 @@ class Recall:
             step.key
             for step in self._steps.values()
             if step.key not in self._asked
-            and step.position > self._accepted
+            and not self._may_miss(step)
             and step.kind is not StepKind.PATCH
         ]
 
@@ -146,6 +155,9 @@ class Recall:
         if self._new:
             text += f"; asked for, but not recorded: {_list(self._new)}"
         return text
+
+    def _may_miss(self, step: RunStep) -> bool:
+        return step.optional or step.position <= self._accepted
 
     def _pass(self, ended: RunStep) -> None:
         self._next += 1

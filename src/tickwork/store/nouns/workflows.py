@@ -91,6 +91,7 @@ _FORGET_STEPS = Statement("forget_steps")
 _FORGET_UNDONE = Statement("forget_undone_steps")
 _ACCEPT_STEPS = Statement("accept_steps")
 _RETRY_STEP = Statement("retry_step")
+_FREE_STEPS = Statement("free_steps")
 _FORGET_EVENTS = Statement("forget_events")
 _COUNT_WAITING_EVENTS = Statement("count_waiting_events")
 _ADD_EVENT = Statement("add_run_event")
@@ -320,6 +321,7 @@ def _change_record(run: Run, change: RunChange, now: datetime) -> Steps[Run]:
         run = structs.replace(run, accepted=accepted)
     for key in change.retried:
         yield from _RETRY_STEP.execute(run.uid, key, now)
+    yield from _FREE_STEPS.fetch_each([(key,) for key in change.freed], run.uid)
     if change.drops_events:
         yield from _FORGET_EVENTS.execute(run.uid)
     return run

@@ -25,7 +25,7 @@ SQL files name a list by a placeholder:
 | `/*attempt*/` | an attempt, as `Attempt` has it (alias `a`) |
 | `/*run*/` | a run of a workflow, as `Run` has it (alias `r`) |
 | `/*run_step*/` | a step of a run, as `RunStep` has it (alias `s`) |
-| `/*run_step_columns*/`, `/*new.run_step*/` | the same, without an alias and of the rows of `new` |
+| `/*run_step_columns*/`, `/*new.run_step*/` | what is written of it, and of the rows of `new` |
 | `/*run_step_arrays $8*/`, `/*run_step_values*/` | the same as parameters |
 | `/*run_step_once $8*/` | the same of `new`; an array with one value holds it for all rows |
 | `/*run_event*/` | an event of a run, as `RunEvent` has it (alias `e`) |
@@ -243,7 +243,10 @@ RUN_STEP = (
     ("called", Kind.TEXT),
     ("args", Kind.BYTES),
 )
-"""A recorded step, in the order of `RunStep`."""
+"""What a worker writes of a step, in the order of `RunStep`."""
+
+
+_RUN_STEP_NAMES = [name for name, _ in RUN_STEP]
 
 
 def own_values(new: NewSchedule) -> tuple[Any, ...]:
@@ -327,8 +330,8 @@ _LISTS = {
     "attempt": names(Attempt.__struct_fields__, "a"),
     "run": names(RUN, "r"),
     "run_step": names(RunStep.__struct_fields__, "s"),
-    "new.run_step": names(RunStep.__struct_fields__, "new"),
-    "run_step_columns": names(RunStep.__struct_fields__),
+    "new.run_step": names(_RUN_STEP_NAMES, "new"),
+    "run_step_columns": names(_RUN_STEP_NAMES),
     "run_step_values": names("?" * len(RUN_STEP)),
     "run_event": names(RunEvent.__struct_fields__, "e"),
     "new_schedule_values": names("?" * len(_NEW_SCHEDULE)),
