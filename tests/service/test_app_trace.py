@@ -50,7 +50,7 @@ async def test_a_trace_is_a_tree_of_messages_dead_letters_runs_and_steps(
         assert not found.is_cut
         expected: list[Any] = [
             ["message", "", "handled"],  # The order itself is gone.
-            ["run", "content", "running", ["step", "sleep", "waiting"]],
+            ["run", "content", "sleeping", ["step", "sleep", "waiting"]],
         ]
         below = {tuple(node[:3]) for node in shape(found.nodes)}
         assert below == {tuple(node[:3]) for node in expected}

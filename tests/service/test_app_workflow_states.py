@@ -63,6 +63,8 @@ async def test_a_list_says_what_each_run_waits_for(app: Tickwork, database: str 
         assert {run.id: run.status for run in await app.workflows.list()} == wanted
         for params, status in wanted.items():
             assert (await app.workflows.get(params).status()).status == status
+            states = {node.id: node.state for node in (await app.trace(params)).nodes}
+            assert states[params] == status, states
             assert params in {run.id for run in await app.workflows.list(status=status)}
         assert len(await app.workflows.list(status="running")) == 6
         assert [run.id for run in await app.workflows.list(status="sleeping")] == ["sleeps"]

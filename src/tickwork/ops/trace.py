@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from uuid import UUID
 
 import msgspec
+from msgspec import structs
 
 from tickwork.core.answers.ids import Prefix, parse_public_id, public_id, spellings
 from tickwork.core.fields import TEXT_LENGTH_MAX, text_faults
 from tickwork.core.trace import RECORDS_MAX, Trace, TraceNode, TraceRecord, trace_of
-from tickwork.core.workflow.model import RunPage, RunWindow, StepError
+from tickwork.core.workflow.model import Run, RunPage, RunWindow, StepError
 from tickwork.errors import InvalidInput, NotFound
 from tickwork.ops.context import Context
 from tickwork.ops.why import why_waits
 from tickwork.ops.workflow_views import step_at
+from tickwork.ops.workflows import summaries
 
 INSIDE_MAX = 50
 """Number of runs and slots of a trace whose steps and firings are read."""
@@ -43,6 +45,7 @@ async def read_trace(context: Context, correlation_id: str) -> Trace:
         raise NotFound("trace", correlation_id, "nothing with this correlation id is left")
     records, is_cut = found[:RECORDS_MAX], len(found) > RECORDS_MAX
     inside: dict[UUID, tuple[TraceNode, ...]] = {}
+    runs = list[Run]()
     for record in records:
         if len(inside) >= INSIDE_MAX:
             is_cut = True
@@ -53,10 +56,20 @@ async def read_trace(context: Context, correlation_id: str) -> Trace:
                     context.scope, record.name, RunWindow(0, STEPS_MAX)
                 )
                 inside[record.id] = _steps(page)
+                runs.append(page.run)
                 is_cut = is_cut or page.steps_total > STEPS_MAX
         elif record.schedule_id is not None and record.slot is not None:
             inside[record.id] = await _firings(context, record, record.schedule_id, record.slot)
+    statuses = {shown.id: shown.status for shown in await summaries(context, runs)}
+    records = [_with_status(record, statuses) for record in records]
     return trace_of(correlation_id, records, inside, is_cut=is_cut)
+
+
+def _with_status(record: TraceRecord, statuses: Mapping[str, str]) -> TraceRecord:
+    """A record of a run says what lists say of it: that it sleeps, waits or is paused."""
+    if record.kind != "run" or record.name not in statuses:
+        return record
+    return structs.replace(record, state=statuses[record.name])
 
 
 async def _find(context: Context, correlation_id: str) -> Sequence[TraceRecord]:
