@@ -32,7 +32,9 @@ async def send(store: Store, url: str) -> None:
     await store.queues.put(SYSTEM, DELIVERIES_QUEUE, deliveries.SETTINGS)
     target = {"type": "webhook", "url": url, "completion": "callback"}
     body = msgspec.json.encode({"target": target, "payload": 1})
-    await store.messages.send(DEFAULT, DELIVERIES_QUEUE, NewMessage(id=new_id(), body=body, receiver=""))
+    await store.messages.send(
+        DEFAULT, DELIVERIES_QUEUE, NewMessage(id=new_id(), body=body, receiver="")
+    )
 
 
 def tokens(server: Receiver) -> list[str]:

@@ -186,6 +186,7 @@ async def test_a_pinned_run_waits_for_its_version_and_another_goes_on_with_the_n
             why = await why_run(Context(h2.store, DEFAULT), run.id)
             assert why.code == "no_version"
             assert "version 1" in why.answer
+            assert "takes it after version_grace_seconds" in why.next  # Nobody has pinned that one.
         async with h.deploy(again) as h3:
             await h3.drain()
             assert await again.workflows.get(run.id).result() == "one"
@@ -214,7 +215,9 @@ async def test_the_runs_of_a_pinned_version_wait_whatever_other_code_says(
             run = new.workflows.get(started.id)
             await h2.advance(minutes=20)
             assert (await run.status()).status == "running"
-            assert (await why_run(Context(h2.store, DEFAULT), run.id)).code == "no_version"
+            why = await why_run(Context(h2.store, DEFAULT), run.id)
+            assert why.code == "no_version"
+            assert "its version is pinned" in why.next
             (problem,) = (await new.status()).problems
             assert problem.name == runs_queue("content", "1")
         async with h.deploy(again) as h3:

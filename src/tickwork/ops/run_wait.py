@@ -31,12 +31,13 @@ NODES_SHOWN_MAX = 5
 
 
 class RunFacts(Struct, frozen=True, kw_only=True):
-    """Everything known about a run: its page, the facts of its message if it has one, and the live
-    nodes that declare its workflow."""
+    """Everything known about a run: its page, the facts of its message if it has one, the live
+    nodes that declare its workflow, and whether its version is pinned."""
 
     page: RunPage
     message: MessageFacts | None
     nodes: Sequence[StoredNode] = ()
+    is_pinned: bool = False
 
     @property
     def is_due(self) -> bool:
@@ -159,11 +160,13 @@ def _diverged(name: str, facts: RunFacts) -> _Answer:
 
 def _without_version(name: str, facts: RunFacts, since: datetime) -> _Answer:
     run = facts.page.run
+    others = "code of another version takes it after version_grace_seconds, unless that is pinned"
+    if facts.is_pinned:
+        others = "other code does not take it: its version is pinned (pin=True)"
     return _Answer(
         code="no_version",
         answer=f"{name} waits for a node that declares version {run.version}",
-        next="it goes on there; other code takes it after version_grace_seconds, unless it is "
-        "declared with pin=True",
+        next=f"it goes on there; {others}",
         since=since,
         more=(_who_has_versions(facts),),
     )

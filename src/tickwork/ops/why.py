@@ -46,7 +46,7 @@ from tickwork.core.queue.rooms import Line
 from tickwork.core.queue.wait_estimate import AHEAD_MAX
 from tickwork.core.schedule.slot_outcome import settings_for
 from tickwork.core.workflow.model import NO_STEPS, RUN_ID_LENGTH_MAX, Run
-from tickwork.core.workflow.queue import runs_queue, workflow_of_queue
+from tickwork.core.workflow.queue import pin_mark, runs_queue, workflow_of_queue
 from tickwork.errors import InvalidInput, MissingExtra, NotFound, StoreBroken, StoreError
 from tickwork.ops.context import Context
 from tickwork.ops.endpoints import endpoint_keys, find_endpoint
@@ -57,7 +57,7 @@ from tickwork.ops.obstacles import WORKER_ROLE, obstacles
 from tickwork.ops.outside import Box, GetBox
 from tickwork.ops.queue_estimate import estimate_wait
 from tickwork.ops.run_wait import RunFacts, nodes_with, run_wait
-from tickwork.ops.schedules.lookup import get_schedule
+from tickwork.ops.schedules.lookup import get_schedule, has_queue
 from tickwork.ops.schedules.why import deleted_hint
 from tickwork.ops.schedules.why import why as why_schedule
 from tickwork.ops.schedules.why_answers import iso_second
@@ -228,7 +228,12 @@ async def why_run(context: Context, run_id: str, *, workflow: str | None = None)
         raise NotFound(f"run of workflow {workflow}", run_id)
     nodes = nodes_with(page.run.workflow, await context.store.nodes.list(SYSTEM), page.now)
     message = await _run_facts(context, page.run)
-    return run_wait(RunFacts(page=page, message=message, nodes=nodes))
+    facts = RunFacts(page=page, message=message, nodes=nodes)
+    if facts.without_version():
+        mark = pin_mark(runs_queue(page.run.workflow, page.run.version))
+        is_pinned = await has_queue(context.within(SYSTEM), mark)
+        facts = structs.replace(facts, is_pinned=is_pinned)
+    return run_wait(facts)
 
 
 async def why_entity(context: Context, type_name: str, key: str) -> tuple[Wait, ...]:
