@@ -620,7 +620,7 @@ async def test_nan_and_infinity_are_refused_in_arguments_and_params_with_their_p
         notes.append("refund")
 
     @app.workflow()
-    async def order(step: Step, params: Any) -> None:
+    async def order(step: Step, params: Any) -> Any:
         match params:
             case "charge":
                 await step.do("charge", charge, 7, {"price": [NAN, None]})
@@ -630,15 +630,25 @@ async def test_nan_and_infinity_are_refused_in_arguments_and_params_with_their_p
                 await step.transaction("store", charge, -float("inf"))
             case "what is not JSON":
                 await step.do("other", charge, object(), {1: None}, {None})
+            case "result of a step":
+                await step.do("give", lambda: {"price": [NAN]}, retries=NO_RETRIES)
+            case "item":
+                await step.map("all", charge, [1, {"price": NAN}])
+            case "result":
+                return {"price": NAN}
             case "continue":
                 await step.do("charge", charge, 7, compensate=refund)
                 step.continue_as({"price": NAN})
+        return None
 
     wanted = {
         "charge": r"step 'charge': has nan at args\[1\]\.price\[0\]",
         "refund": r"step 'charge': has nan at args\[0\]",
         "store": r"step 'store': has -inf at args\[0\]",
-        "continue": r"step\.continue_as cannot go on with these params: .* has nan at",
+        "result of a step": r"step 'give' cannot be recorded: .* has nan at result\.price\[0\]",
+        "item": r"step 'all': items\[1\]: has nan at items\[1\]\.price",
+        "result": r"the result of the run: has nan at result\.price",
+        "continue": r"step\.continue_as cannot go on with these .* has nan at params\.price",
     }
     async with harness(app, database=database) as h:
         for params, text in wanted.items():

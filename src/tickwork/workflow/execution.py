@@ -53,6 +53,7 @@ from tickwork.workflow.work import (
     carry_out,
     check_size,
     encode_args,
+    encode_value,
 )
 
 AGAIN_SECONDS = 5.0
@@ -71,6 +72,8 @@ time for which it has diverged, within these bounds."""
 
 UNDONE = "its steps were undone, so its changed code did not go on; restart it"
 """Why a run failed whose body failed before, and would not any more."""
+
+PARAMS, RESULT = "the params of the run", "the result of the run"
 
 ERROR_SHOWN_MAX = 500
 """Maximum number of characters of an error that a divergence shows."""
@@ -139,8 +142,8 @@ class Execution:
         finally:
             if not self._steps.is_dropped:
                 await self._await_forgotten()
-        output = declared.result.encode(returned)
-        check_size("the result of the run", output)
+        output = encode_value(declared.result, returned, RESULT, "result")
+        check_size(RESULT, output)
         return output
 
     async def _await_forgotten(self) -> None:
@@ -316,8 +319,8 @@ class Execution:
 
     async def _continue_as(self, params: object) -> Outcome:
         try:
-            encoded = self._declared.params.encode(params)
-            check_size("the params of the run", encoded)
+            encoded = encode_value(self._declared.params, params, PARAMS, "params")
+            check_size(PARAMS, encoded)
         except InvalidInput as error:
             text = f"step.continue_as cannot go on with these params: {error}"
             return await self._undo_and_end(RunStatus.FAILED, text)

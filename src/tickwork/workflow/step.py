@@ -18,7 +18,7 @@ from tickwork.core.workflow.retries import Retries, check_retries
 from tickwork.core.workflow.step_key import check_step_text
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.workflow.call import StepCall
-from tickwork.workflow.work import STEP_TIMEOUT_SECONDS, Work
+from tickwork.workflow.work import STEP_TIMEOUT_SECONDS, Work, encode_value
 
 T = TypeVar("T")
 T1 = TypeVar("T1")
@@ -338,11 +338,7 @@ def _map_items(
     for index, item in enumerate(items):
         field = f"step {name!r}: items[{index}]"
         item_key = str(index) if key is None else check_step_text(f"{field}: its key", key(item))
-        try:
-            encoded = payload.encode(item)
-        except InvalidInput as error:
-            faults = [FieldError(field, field_error.message) for field_error in error.errors]
-            raise InvalidInput(faults) from None
+        encoded = encode_value(payload, item, field, f"items[{index}]")
         if item_key in keys:
             fault = f"has the key {item_key!r} of another item; each needs its own"
             raise InvalidInput([FieldError(field, fault)])

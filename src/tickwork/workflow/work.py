@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from tickwork.app.invocation import Handling, Made, Rows, Written, enter, leave
 from tickwork.app.message import ClaimedMessage, Permanent
-from tickwork.app.payloads import PayloadInvalid
+from tickwork.app.payloads import Payload, PayloadInvalid
 from tickwork.app.workflows import result_payload
 from tickwork.core.message.body import check_finite
 from tickwork.core.model import BatchWithItems, ContentType, Send
@@ -201,7 +201,7 @@ async def carry_out(work: Work, identity: Identity, message: ClaimedMessage[Any]
             written.end()
     payload = result_payload(work.function)
     try:
-        output = payload.encode(returned)
+        output = encode_value(payload, returned, "result")
         if len(output) > OUTPUT_BYTES_MAX:
             check_size(f"step {identity.key!r}", output)
         value = payload.decode(output, ContentType.JSON)
@@ -237,6 +237,18 @@ async def _call(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         return await function(*args)
     returned = await asyncio.to_thread(function, *args)
     return await returned if inspect.isawaitable(returned) else returned
+
+
+def encode_value(payload: Payload[T], value: T, field: str, root: str | None = None) -> bytes:
+    """A value as JSON; `InvalidInput` of the field, with the path of a NaN from `root` on."""
+    try:
+        return payload.encode(value)
+    except InvalidInput as error:
+        refused = error
+    with suppress(TypeError):  # What is no JSON at all was refused for that.
+        check_finite(value, b"null", field, root=root)
+    faults = [FieldError(field, fault.message) for fault in refused.errors]
+    raise InvalidInput(faults) from refused.__cause__
 
 
 def check_size(field: str, value: bytes) -> None:
