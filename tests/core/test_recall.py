@@ -154,6 +154,15 @@ def test_an_optional_step_may_be_left_out_and_another_call_is_another_step() -> 
     assert recall.divergence() is None
 
 
+def test_an_optional_step_is_not_done_otherwise_when_the_other_one_fails_again() -> None:
+    failed = step("a", 3, state=StepState.FAILED)
+    told = step("told", 2, position=2, optional=True)
+    recall = Recall([failed, told])
+    assert recall.key("told", StepKind.DO, "other work") == "told"
+    recall.ask("told", StepKind.DO, "other work")
+    assert "step 'told' is recorded as do work" in str(recall.divergence())
+
+
 def test_a_patch_may_go() -> None:
     patch = step("p", None, kind=StepKind.PATCH, state=StepState.DONE, output=b"true")
     assert Recall([patch]).divergence() is None

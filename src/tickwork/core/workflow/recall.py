@@ -5,7 +5,7 @@ recorded step, nothing new may run: a step that the record has and the code does
 asks for otherwise, means that the two have diverged.
 
 An optional step need not be asked for: the body called it because another one had failed, which is
-tried again. If it is asked for otherwise than it is recorded, that is another step.
+tried again. If that did not fail again, a call that is not the recorded one is another step.
 
 Recorded results come back in the order in which the body got them (`ended`), so that branches which
 raced go on as they went. The end of a sleep is not recorded, but it takes a number like a result.
@@ -15,10 +15,10 @@ the result came.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from datetime import datetime
 
-from tickwork.core.workflow.model import RunStep, StepKind
+from tickwork.core.workflow.model import RunStep, StepKind, StepState
 from tickwork.core.workflow.step_key import is_compensation
 
 KEYS_SHOWN_MAX = 10
@@ -31,7 +31,8 @@ class Recall:
     """The record of one execution of a body. Steps up to the position `accepted` need not be asked
     for, and may be asked for with another function or other arguments."""
 
-    def __init__(self, steps: Iterable[RunStep], accepted: int = 0) -> None:
+    def __init__(self, steps: Collection[RunStep], accepted: int = 0) -> None:
+        self._recorded = steps  # With what is recorded while the body runs.
         self._steps = {step.key: step for step in steps if not is_compensation(step.key)}
         self._accepted = accepted
         self._ended = sorted(filter(_has_result, self._steps.values()), key=_order)
@@ -55,7 +56,7 @@ class Recall:
         step of another call keep their key, and the step in their place gets another one."""
         while (known := self._steps.get(key)) is not None:
             if known.optional:
-                is_same = _agree(known, kind, called)
+                is_same = _agree(known, kind, called) or self._has_failed_since(known)
             else:
                 is_same = known.kind is kind or known.position > self._accepted
             if is_same:
@@ -158,6 +159,16 @@ class Recall:
 
     def _may_miss(self, step: RunStep) -> bool:
         return step.optional or step.position <= self._accepted
+
+    def _has_failed_since(self, optional: RunStep) -> bool:
+        """Whether a step before an optional one has failed again, so that the body may do about it
+        what it did before."""
+        return any(
+            step.state is StepState.FAILED
+            and step.position < optional.position
+            and (step.ended or 0) > (optional.ended or 0)
+            for step in self._recorded
+        )
 
     def _pass(self, ended: RunStep) -> None:
         self._next += 1
