@@ -17,6 +17,7 @@ import django
 import psycopg
 import sqlalchemy
 from psycopg.conninfo import conninfo_to_dict
+from psycopg.rows import dict_row
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
 from sqlalchemy.pool import NullPool
@@ -89,7 +90,7 @@ class Psycopg(BySql):
     kind: ClassVar[Kind] = "postgres"
 
     async def open(self, home: Home) -> None:
-        self.given = psycopg.connect(home.url)
+        self.given = psycopg.connect(home.url, row_factory=dict_row)
 
     async def begin(self) -> None:
         """The next statement begins the transaction."""
@@ -105,7 +106,9 @@ class PsycopgAsync(BySql):
     kind: ClassVar[Kind] = "postgres"
 
     async def open(self, home: Home) -> None:
-        self.given = await psycopg.AsyncConnection.connect(home.url, autocommit=True)
+        self.given = await psycopg.AsyncConnection.connect(
+            home.url, autocommit=True, row_factory=dict_row
+        )
 
 
 class Sqlite3(BySql):

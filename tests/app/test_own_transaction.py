@@ -2,8 +2,10 @@
 driver, every verb and every end of the transaction."""
 
 import asyncio
+import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import asyncpg
@@ -14,7 +16,7 @@ from tests.kit.waiting import eventually
 from tests.stores.home import Home
 from tests.stores.open_homes import Homes
 from tests.stores.postgres_home import KeptPools
-from tickwork import InvalidInput, Tickwork
+from tickwork import InvalidInput, NotFound, Tickwork
 
 QUEUE, MANY, ITEMS, COPIES = "emails", "many", "items", "copies"
 
@@ -279,3 +281,101 @@ async def test_what_is_no_connection_is_refused_with_what_to_pass(home: Home) ->
         ]:
             with pytest.raises(InvalidInput, match=fault):
                 await send(app, given, 1)
+
+
+@on_every("psycopg", "psycopg-async", "sqlite3", "aiosqlite", "django")
+async def test_a_cursor_is_refused(shop: tuple[Home, Caller]) -> None:
+    home, caller = shop
+    async with app_of(home) as app:
+        await caller.begin()
+        cursor = caller.given.cursor()
+        if asyncio.iscoroutine(cursor) or hasattr(cursor, "__await__"):
+            cursor = await cursor
+        with pytest.raises(InvalidInput, match=r"is a \w*Cursor\w*; pass the connection"):
+            await send(app, cursor, 1)
+        await caller.rollback()
+
+
+@on_every("psycopg", "psycopg-async")
+async def test_a_pipeline_is_refused(shop: tuple[Home, Caller]) -> None:
+    home, caller = shop
+    async with app_of(home) as app, AsyncExitStack() as stack:
+        pipeline = caller.given.pipeline()
+        if hasattr(pipeline, "__aenter__"):
+            await stack.enter_async_context(pipeline)
+        else:
+            stack.enter_context(pipeline)
+        with pytest.raises(InvalidInput, match="is in pipeline mode; call Tickwork before"):
+            await send(app, caller.given, 1)
+
+
+@on_every("asyncpg", "psycopg")
+async def test_a_role_without_the_rights_of_monitoring_sends(shop: tuple[Home, Caller]) -> None:
+    home, caller = shop
+    async with app_of(home) as app:
+        await caller.execute("REVOKE EXECUTE ON FUNCTION pg_control_system() FROM PUBLIC")
+        await caller.execute("CREATE ROLE tickwork_web")
+        await caller.execute(
+            "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO tickwork_web"
+        )
+        await caller.commit() if caller.begins else None
+        try:
+            await caller.begin()
+            await caller.execute("SET LOCAL ROLE tickwork_web")
+            await send(app, caller.given, 1)
+            await caller.commit()
+            assert await messages(app) == {1}
+        finally:
+            await caller.begin()
+            await caller.execute("DROP OWNED BY tickwork_web; DROP ROLE tickwork_web")
+            await caller.execute("GRANT EXECUTE ON FUNCTION pg_control_system() TO PUBLIC")
+            await caller.commit()
+
+
+@on_every("asyncpg", "psycopg-async")
+async def test_a_queue_younger_than_the_transaction_says_to_repeat(
+    shop: tuple[Home, Caller],
+) -> None:
+    home, caller = shop
+    async with app_of(home) as app:
+        await caller.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+        await caller.execute("INSERT INTO orders VALUES (1)")
+        with pytest.raises(NotFound, match="began before the queue was created, repeat it"):
+            await app.queue("young").send(1, connection=caller.given)
+        await caller.rollback()
+        await caller.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+        await app.queue("young").send(1, connection=caller.given)
+        await caller.commit()
+        assert len(await app.messages.list("young")) == 1
+
+
+@on_every("asyncpg")
+async def test_a_connection_that_changes_the_types_of_values_is_refused(
+    shop: tuple[Home, Caller],
+) -> None:
+    home, caller = shop
+    async with app_of(home) as app:
+        await caller.given.set_type_codec(
+            "uuid", encoder=str, decoder=str, schema="pg_catalog", format="text"
+        )
+        await caller.begin()
+        with pytest.raises(InvalidInput, match="has a codec of its own for uuid or timestamptz"):
+            await send(app, caller.given, 1)
+        await caller.rollback()
+
+
+async def test_a_transaction_that_locks_a_file_without_tables_is_refused(tmp_path: Path) -> None:
+    app, connection = Tickwork(f"sqlite:///{tmp_path}/new.db"), sqlite3.connect(tmp_path / "new.db")
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+        with pytest.raises(InvalidInput, match=r"without the tables .* `await app.open\(\)`"):
+            await send(app, connection, 1)
+        connection.rollback()
+        await app.open()
+        connection.execute("BEGIN IMMEDIATE")
+        await send(app, connection, 1)
+        connection.commit()
+        assert await messages(app) == {1}
+    finally:
+        connection.close()
+        await app.close()

@@ -56,6 +56,11 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("tickwork")
 
+_TOO_OLD = (
+    "if your transaction began before the queue was created, repeat it; `await app.open()` "
+    "creates declared queues beforehand"
+)
+
 _OPENS_FOR_CALLER: ContextVar[bool] = ContextVar("tickwork_opens_for_caller", default=False)
 
 
@@ -178,7 +183,12 @@ class AppEngine:
         store = await self._open_for_caller()
         async with store.callers_transaction(connection) as theirs:
             await self.declared.create_for_caller(store, theirs)
-            yield self._context_on(theirs, owner)
+            try:
+                yield self._context_on(theirs, owner)
+            except NotFound as error:
+                if error.kind == "queue" and error.name in self.registry.created:
+                    raise NotFound("queue", error.name, _TOO_OLD) from None
+                raise
 
     async def send(
         self, queue: str, messages: Sequence[NewMessage], connection: object = None
@@ -319,10 +329,11 @@ class AppEngine:
 
     async def _open(self) -> Store:
         async with AsyncExitStack() as failed:
-            store = await wiring.open_store(self.settings())
+            for_caller = _OPENS_FOR_CALLER.get()
+            store = await wiring.open_store(self.settings(), for_caller=for_caller)
             failed.push_async_callback(store.close)
             act_as(store, self._actor)
-            if _OPENS_FOR_CALLER.get():
+            if for_caller:
                 await self.declared.read_names(store)
             else:
                 await self.declared.create_queues(store)

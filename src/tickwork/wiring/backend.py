@@ -37,11 +37,17 @@ class Backend(Protocol):
         """Migrates the schema; returns the migrations that were applied."""
 
     async def open(
-        self, *, moment: Moment = database_time, create: bool = True, is_temporary: bool = False
+        self,
+        *,
+        moment: Moment = database_time,
+        create: bool = True,
+        is_temporary: bool = False,
+        for_caller: bool = False,
     ) -> Store:
         """Opens the store. Migrates a SQLite file, but not a server, because other nodes may still
         use the old schema. `moment` may be a virtual clock. Without `create`, a missing file is
-        refused. With `is_temporary`, commits are not synced to disk."""
+        refused. With `is_temporary`, commits are not synced to disk. `for_caller`: a caller's
+        transaction is open, which may have the lock of the file."""
 
     async def examine(self) -> tuple[Finding, ...]:
         """Checks the configuration of the database."""
@@ -72,11 +78,19 @@ class SqliteBackend:
         return await migrate(self.url)
 
     async def open(
-        self, *, moment: Moment = database_time, create: bool = True, is_temporary: bool = False
+        self,
+        *,
+        moment: Moment = database_time,
+        create: bool = True,
+        is_temporary: bool = False,
+        for_caller: bool = False,
     ) -> Store:
         from tickwork.store.sqlite import SqliteStore
+        from tickwork.store.sqlite.engine.migrate import migrate_for_caller
 
-        if create or self.path.exists():
+        if for_caller:
+            await migrate_for_caller(self.url)
+        elif create or self.path.exists():
             await self.migrate()
         return await SqliteStore.open(self.url, moment=moment, is_temporary=is_temporary)
 
@@ -121,6 +135,7 @@ class PostgresBackend:
         moment: Moment = database_time,
         create: bool = True,  # noqa: ARG002
         is_temporary: bool = False,  # noqa: ARG002
+        for_caller: bool = False,  # noqa: ARG002
     ) -> Store:
         with postgres_extra():
             from tickwork.store.postgres import PostgresStore

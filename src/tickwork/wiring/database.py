@@ -24,10 +24,13 @@ async def open_store(
     moment: Moment = database_time,
     create: bool = True,
     is_temporary: bool = False,
+    for_caller: bool = False,
 ) -> Store:
     """Opens the store of these settings, as `Backend.open` says."""
     backend = backend_of(settings)
-    return await backend.open(moment=moment, create=create, is_temporary=is_temporary)
+    return await backend.open(
+        moment=moment, create=create, is_temporary=is_temporary, for_caller=for_caller
+    )
 
 
 async def migrate(settings: Settings) -> tuple[Migration, ...]:

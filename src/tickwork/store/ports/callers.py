@@ -20,6 +20,7 @@ CONNECTIONS = (
 BEGIN = {
     "asyncpg": "`async with connection.transaction():`",
     "psycopg": "`with connection.transaction():`",
+    "psycopg_async": "`async with connection.transaction():`",
     "sqlite3": "`connection.execute('BEGIN IMMEDIATE')`",
     "aiosqlite": "`await connection.execute('BEGIN IMMEDIATE')`",
     "sqlalchemy": "`with session.begin():`, without AUTOCOMMIT",
@@ -30,6 +31,12 @@ BEGIN = {
 _SESSIONS = frozenset({"Session", "scoped_session"})
 _ASYNC_SESSIONS = frozenset({"AsyncSession", "async_scoped_session"})
 _ASYNC = frozenset({"AsyncConnection"})
+
+_CONNECTIONS = frozenset(
+    {"Connection", "AsyncConnection", "PoolConnectionProxy"}
+    | {"BaseDatabaseWrapper", "ConnectionProxy"}
+)
+"""What is not one of these is refused, such as a cursor or the object of a transaction."""
 
 _POOLS = frozenset(
     {"Pool", "ConnectionPool", "AsyncConnectionPool", "NullConnectionPool", "Engine"}
@@ -94,11 +101,13 @@ async def driver_connection(given: object) -> Given:
         raise refuse(f"is a {shown}, which has many connections; {CONNECTIONS}")
     if library == "sqlalchemy":
         return await _of_sqlalchemy(given, names)
+    if not names & _CONNECTIONS:
+        raise refuse(f"is a {type(given).__name__}; {CONNECTIONS}")
     if library == "django":
         return await in_callers_thread(lambda: _of_django(given))
     if library == "psycopg":
         driver = "psycopg_async" if "AsyncConnection" in names else "psycopg"
-        return Given(driver, given, library)
+        return Given(driver, given, driver)
     return Given(library, given, library)
 
 
@@ -108,14 +117,7 @@ def _origin(given: object) -> tuple[str, frozenset[str]]:
     for library, _ in classes:
         if library in BEGIN or library == "psycopg_pool":
             return library, frozenset(name for root, name in classes if root == library)
-    if library_of_proxy := _proxied(given):
-        return library_of_proxy, frozenset()
     raise refuse(f"is a {type(given).__module__}.{type(given).__name__}; {CONNECTIONS}")
-
-
-def _proxied(given: object) -> str | None:
-    """Django's `connection` is a proxy of the one of this thread."""
-    return "django" if type(given).__module__ == "django.utils.connection" else None
 
 
 async def _of_sqlalchemy(given: Any, names: frozenset[str]) -> Given:

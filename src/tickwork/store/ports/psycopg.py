@@ -15,7 +15,8 @@ from typing import Any, ClassVar
 
 import asyncpg
 import psycopg
-from psycopg.pq import TransactionStatus
+from psycopg.pq import PipelineStatus, TransactionStatus
+from psycopg.rows import tuple_row
 from psycopg.sql import SQL, Composed, Identifier
 from psycopg.types.string import StrDumperUnknown, TextLoader
 
@@ -57,6 +58,8 @@ class PsycopgCaller:
         next statement."""
         if self.raw.closed:
             raise refuse_closed()
+        if self.raw.info.pipeline_status != PipelineStatus.OFF:
+            raise refuse("is in pipeline mode; call Tickwork before or after the pipeline")
         status = self.raw.info.transaction_status
         if status == TransactionStatus.INERROR:
             raise refuse_failed()
@@ -95,7 +98,7 @@ class PsycopgCaller:
 
     async def _run(self, sql: str, values: Sequence[object]) -> tuple[list[NamedRow], str]:
         def run() -> tuple[list[NamedRow], str]:
-            with _as_asyncpg(), psycopg.RawCursor(self.raw) as cursor:
+            with _as_asyncpg(), psycopg.RawCursor(self.raw, row_factory=tuple_row) as cursor:
                 cursor.execute(*_query(cursor, sql, values))
                 return _rows(cursor, cursor.fetchall() if cursor.description else ())
 
@@ -115,7 +118,7 @@ class AsyncPsycopgCaller(PsycopgCaller):
 
     async def _run(self, sql: str, values: Sequence[object]) -> tuple[list[NamedRow], str]:
         with _as_asyncpg():
-            async with psycopg.AsyncRawCursor(self.raw) as cursor:
+            async with psycopg.AsyncRawCursor(self.raw, row_factory=tuple_row) as cursor:
                 await cursor.execute(*_query(cursor, sql, values))
                 return _rows(cursor, await cursor.fetchall() if cursor.description else ())
 

@@ -15,6 +15,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from contextvars import ContextVar
+from datetime import datetime
 from typing import Any, TypeVar, cast
 from uuid import UUID
 from weakref import WeakKeyDictionary
@@ -223,18 +224,17 @@ class CallersTransactions:
 
     async def _check_database(self, caller: Any) -> None:
         """Raises `InvalidInput` for a connection to another database."""
-        if self._identity is None:
+        if self._identity is not None and self._known.get(caller.raw) == self._identity:
+            return
+        known = await _identify(caller.connection)
+        if known != self._identity:  # The server may have been started again.
             self._identity = await self._database.run(_identify)
-        known = self._known.get(caller.raw)
-        if known is None:
-            known = await _identify(caller.connection)
-            if known == self._identity:
-                self._known[caller.raw] = known
         if known != self._identity:
             raise refuse(
                 "is of another database, or does not find Tickwork's tables on its search_path; "
                 f"{CONNECTIONS}, in the database of the app"
             )
+        self._known[caller.raw] = known
 
     def _watch(self, transaction: CallersTransaction) -> None:
         if len(self._watched) < WATCHED_MAX:
@@ -313,7 +313,13 @@ def _caller(given: Given) -> Any:
 async def _identify(connection: Connection) -> tuple[object, ...]:
     row = await connection.fetchrow(SQL.identify)
     assert row is not None
-    return tuple(row)
+    *identity, id_, now = row
+    if not isinstance(id_, UUID) or not isinstance(now, datetime):
+        raise refuse(
+            "has a codec of its own for uuid or timestamptz; pass a connection without it: "
+            "`await connection.reset_type_codec('uuid', schema='pg_catalog')`"
+        )
+    return tuple(identity)
 
 
 @contextmanager

@@ -11,11 +11,14 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
-from tickwork.errors import StoreBroken
+from tickwork.errors import FieldError, InvalidInput, StoreBroken, StoreUnavailable
 from tickwork.store.shared.sql_files import Migration, load_migrations, pending
 from tickwork.store.sqlite.engine.connection import Connection
-from tickwork.store.sqlite.engine.file import DatabaseFile, breaks_connection, locate
+from tickwork.store.sqlite.engine.file import DatabaseFile, breaks_connection, is_locked, locate
 from tickwork.store.sqlite.engine.sql import SQL
+
+CALLERS_SECONDS = 0.5
+"""Seconds to wait for a lock that a caller's own transaction may have."""
 
 _PACKAGE = "tickwork.store.sqlite"
 
@@ -24,6 +27,22 @@ async def migrate(path_or_url: str | Path) -> tuple[Migration, ...]:
     """Applies the missing migrations and returns them; creates the file if it does not exist."""
     file = DatabaseFile(locate(path_or_url))
     return await asyncio.to_thread(_migrate, file)
+
+
+async def migrate_for_caller(path_or_url: str | Path) -> None:
+    """Migrates a file while a caller's transaction is open. Does not wait long for the lock: that
+    transaction may have it."""
+    file = DatabaseFile(locate(path_or_url), CALLERS_SECONDS)
+    try:
+        await asyncio.to_thread(_migrate, file)
+    except StoreUnavailable as error:
+        if isinstance(error.__cause__, sqlite3.Error) and is_locked(error.__cause__):
+            fault = (
+                "is in a transaction on a file without the tables of Tickwork; before you begin "
+                "it, `await app.open()` or `app.sync.open()` once"
+            )
+            raise InvalidInput([FieldError("connection", fault)]) from error
+        raise
 
 
 async def schema_version(path_or_url: str | Path) -> int:
