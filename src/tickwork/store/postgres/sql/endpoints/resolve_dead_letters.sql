@@ -6,7 +6,8 @@ SET resolution = 'replayed', resolved_at = coalesce($1::timestamptz, clock_times
         WHERE new.tenant = l.tenant AND new.old_id = l.message_id
         LIMIT 1
     )
-WHERE l.resolution IS NULL AND l.ctid = ANY (ARRAY (
+-- Not `IS NULL`: a planner without statistics would read the index of all open letters for it.
+WHERE coalesce(l.resolution, '') = '' AND l.ctid = ANY (ARRAY (
     SELECT letter.at FROM unnest($2::text[], $3::uuid[]) AS new (tenant, old_id)
     -- One index lookup per row, whatever the planner's statistics.
     CROSS JOIN LATERAL (
