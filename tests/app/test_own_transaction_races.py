@@ -18,10 +18,12 @@ from tests.app.test_own_transaction import (
     send,
     shop,
 )
+from tests.kit.postgres import PostgresServer
 from tests.stores.home import Home
 from tests.stores.open_homes import Homes
 from tests.stores.postgres_home import KeptPools
-from tickwork import InvalidInput
+from tickwork import InvalidInput, Tickwork
+from tickwork.store.postgres.engine.migrate import migrate
 
 __all__ = ["shop"]
 
@@ -169,3 +171,21 @@ async def test_a_closed_connection_is_refused(driver: str, homes: Homes, pools: 
             await caller.begin()
         with pytest.raises(InvalidInput, match="is closed; pass the connection"):
             await send(app, caller.given, 1)
+
+
+async def test_a_restarted_server_is_still_the_same_database(
+    durable_postgres: PostgresServer,
+) -> None:
+    await migrate(durable_postgres.url)
+    app = Tickwork(durable_postgres.url)
+    try:
+        for number in (1, 2):
+            connection = await asyncpg.connect(durable_postgres.url)
+            async with connection.transaction():
+                await send(app, connection, number)
+            await connection.close()
+            if number == 1:
+                durable_postgres.restart()
+        assert await messages(app) == {1, 2}
+    finally:
+        await app.close()

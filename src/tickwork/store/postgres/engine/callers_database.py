@@ -316,8 +316,8 @@ async def _identify(connection: Connection) -> tuple[object, ...]:
     *identity, id_, now = row
     if not isinstance(id_, UUID) or not isinstance(now, datetime):
         raise refuse(
-            "has a codec of its own for uuid or timestamptz; pass a connection without it: "
-            "`await connection.reset_type_codec('uuid', schema='pg_catalog')`"
+            "has a codec or loader of its own for uuid or timestamptz; pass a connection without "
+            "it, or undo it before the call (asyncpg: `reset_type_codec`)"
         )
     return tuple(identity)
 
