@@ -5,14 +5,30 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from examples.distributed_cron.faults import Fault
-from tickwork import FiringRecord
 
 LATE_SECONDS = 0.25
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}
 NO_FAULT = "no fault: the machine was busy"
+
+
+class Attempt(Protocol):
+    """What is read of a row of a schedule's history."""
+
+    @property
+    def schedule_id(self) -> object: ...
+    @property
+    def slot(self) -> datetime: ...
+    @property
+    def run(self) -> int: ...
+    @property
+    def attempt(self) -> int: ...
+    @property
+    def due_at(self) -> datetime: ...
+    @property
+    def started_at(self) -> datetime | None: ...
 
 
 class Lateness(NamedTuple):
@@ -23,7 +39,7 @@ class Lateness(NamedTuple):
     late: Counter[str]
 
 
-def measure_lateness(firings: Sequence[FiringRecord], faults: Sequence[Fault]) -> Lateness:
+def measure_lateness(firings: Sequence[Attempt], faults: Sequence[Fault]) -> Lateness:
     """Measure every slot that ran, by its first attempt."""
     starts: dict[tuple[object, datetime], tuple[datetime, datetime]] = {}
     for firing in firings:
