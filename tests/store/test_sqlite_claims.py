@@ -37,6 +37,7 @@ UNUSUAL: dict[str, Any] = {
     "terms": "{}",
     "idempotency_base": "b",
     "death": "{}",
+    "receiver": "r",
     "content_type": "bytes",
     "format": 0,
     "last_error": "no",

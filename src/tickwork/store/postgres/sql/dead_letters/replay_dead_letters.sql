@@ -11,5 +11,6 @@ UPDATE tickwork_dead_letters AS l
 SET resolution = CASE WHEN l.edited_at IS NULL THEN 'replayed' ELSE 'fixed' END,
     resolved_at = coalesce($1::timestamptz, clock_timestamp()), replayed_as = picked.message_id
 FROM picked
-WHERE l.ctid = picked.at AND l.resolution IS NULL
+-- Not `IS NULL`: a planner without statistics would read the index of all open letters for it.
+WHERE l.ctid = picked.at AND coalesce(l.resolution, '') = ''
 RETURNING /*dead_letter*/
