@@ -143,6 +143,7 @@ async def test_a_dead_letter_keeps_every_field_of_its_message(
         edited_at=None,
         replayed_as=None,
         batch_id=None,
+        receiver=None,
         format=message.format,
         sent_at=sent_at,
         **{

@@ -95,6 +95,7 @@ async def test_an_alert_that_no_receiver_took_is_sent_when_the_database_is_back(
             server.answer = web.Response
             event = await recovered(operator, proxy)
             assert event["alerted"] is False
+            await eventually(lambda: len(server.requests) == 2, what="the alert by its queue")
         first, second = (json.loads(body) for _, body in server.requests)
         assert first["events"][0]["data"]["node"] == second["events"][0]["data"]["node"]
         await operator.close()

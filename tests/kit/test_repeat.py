@@ -70,8 +70,7 @@ def run(folder: Path, *sources: str, has_broken_types: bool = False) -> tuple[in
     printed."""
     (folder / ".ci").mkdir()
     shutil.copy(ROOT / ".ci" / "run", folder / ".ci" / "run")
-    (folder / ".venv").mkdir()
-    (folder / ".venv" / "bin").symlink_to(Path(sys.executable).parent)
+    (folder / ".venv").symlink_to(sys.prefix)
     (folder / "Makefile").write_text(MAKEFILE)
     options = ["-q", "-c", "pytest.ini", "-p", "no:cacheprovider"]
     (folder / "pytest.ini").write_text("[pytest]\n")

@@ -30,7 +30,7 @@ AHEAD_SECONDS = 0.1
 RATE_AHEAD_SECONDS = 0.25
 """Seconds of a rate to claim ahead."""
 
-THROUGHPUT_SECONDS, FIRST_THROUGHPUT_SECONDS = 0.1, 0.02
+THROUGHPUT_SECONDS, FIRST_THROUGHPUT_SECONDS = 0.1, 0.05
 """Seconds over which throughput is measured, and those of the first measurement."""
 
 THROUGHPUT_KEPT_SECONDS = 1.0
