@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import tracemalloc
+import typing
 from typing import Any
 from uuid import UUID
 
@@ -65,6 +67,45 @@ async def test_the_items_of_a_map_are_child_runs_that_a_batch_counts(
         assert sorted(message.body for message in await h.sent("out")) == [*"abcde"]
         assert [listed_run.id for listed_run in await app.workflows.list()] == ["parent"]
         assert len(await app.workflows.list(parent="parent", status="completed")) == 5
+
+
+@dataclasses.dataclass
+class Scaler:
+    """An object that is called. It has no hash, and a field named as the parameter."""
+
+    item: int
+
+    async def __call__(self, item: Any) -> Any:
+        return self.item * item["size"]
+
+
+@pytest.mark.one_store("sqlite")
+async def test_a_map_calls_any_callable_and_evaluates_its_types_once(
+    app: Tickwork, database: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evaluated: list[Any] = []
+    read_hints = typing.get_type_hints
+
+    async def double(page: Page) -> int:
+        return page.size * 2
+
+    @app.workflow()
+    async def scaling(step: Step) -> list[int]:
+        pages = [Page(str(size), size) for size in range(50)]
+        doubled: list[int] = await step.map("double", double, pages)
+        return doubled + await step.map("scale", Scaler(3), pages)
+
+    def count(function: Any, **options: Any) -> dict[str, Any]:
+        evaluated.append(function)
+        return read_hints(function, **options)
+
+    monkeypatch.setattr(typing, "get_type_hints", count)
+    async with harness(app, database=database) as h:
+        run = await app.workflows.start(scaling, id="parent")
+        await h.drain()
+        expected = [size * 2 for size in range(50)] + [size * 3 for size in range(50)]
+        assert await run.result() == expected
+    assert len([function for function in evaluated if function is double]) <= 2
 
 
 async def test_at_most_concurrency_items_of_a_map_run_at_a_time(

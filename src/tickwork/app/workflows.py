@@ -6,6 +6,7 @@ import inspect
 import typing
 from collections.abc import Callable
 from functools import lru_cache
+from types import FunctionType, MethodType
 from typing import Any
 
 from msgspec import Struct
@@ -23,7 +24,7 @@ ON_DIVERGENCE = ("stop", "accept")
 """What a run does whose record does not agree with its code."""
 
 FUNCTIONS_KNOWN_MAX = 1_000
-"""Maximum number of functions of steps whose result types are cached."""
+"""Maximum number of functions of steps whose types are cached."""
 
 _PLAIN = Payload[Any](Any)
 
@@ -110,10 +111,14 @@ def _declared_result(function: Callable[..., Any]) -> Payload[Any]:
 
 def item_payload(function: Callable[..., Any]) -> Payload[Any]:
     """How an item for a function is stored: as the type that its first parameter declares."""
-    try:
-        first = next(iter(inspect.signature(function).parameters), None)
-    except (TypeError, ValueError):  # A function of an extension without a signature.
-        return _PLAIN
+    if not isinstance(function, FunctionType | MethodType):
+        return _PLAIN  # An object that can be called, or a function of an extension.
+    return _declared_item(function)
+
+
+@lru_cache(FUNCTIONS_KNOWN_MAX)
+def _declared_item(function: FunctionType | MethodType) -> Payload[Any]:
+    first = next(iter(inspect.signature(function).parameters), None)
     return payload_of(type_hints(function).get(first, Any)) if first else _PLAIN
 
 
