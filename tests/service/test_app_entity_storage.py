@@ -484,6 +484,16 @@ async def test_nan_and_infinity_are_refused_with_their_path(
     assert await h.store.entities.list(DEFAULT, "Deployed", 10) == ()
 
 
+@pytest.mark.one_store("sqlite")
+@pytest.mark.usefixtures("h")
+@pytest.mark.parametrize("args", [3, "text", None, b"x", {1}])
+async def test_arguments_of_a_call_by_name_are_a_list_or_an_object(
+    app: Tickwork, args: Any
+) -> None:
+    with pytest.raises(InvalidInput, match=r"^args: must be a list, or an object by name"):
+        await app.entities.call("Deployed", "a", "note", args)
+
+
 async def test_another_request_with_the_same_key_replaces_no_result(h: Harness) -> None:
     first, other = (new_call("Deployed", "a", "note", [text], {}, "key") for text in ("1", "2"))
     for call in (first, other):

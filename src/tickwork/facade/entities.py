@@ -12,6 +12,7 @@ from tickwork.core.answers.ids import Id, Prefix
 from tickwork.core.answers.wait import Wait
 from tickwork.core.entity.call import (
     CALL_WAIT_SECONDS_MAX,
+    arguments_of,
     check_idempotency_key,
     check_key,
     encode_call,
@@ -149,7 +150,7 @@ class Entities:
             idempotency_key: A repeat with the same key returns the same result.
         """
         context = await self._engine.context()
-        by_position, by_name = ((), args) if isinstance(args, Mapping) else (args, {})
+        by_position, by_name = arguments_of(args)
         call = ops.new_call(entity, key, method, by_position, by_name, idempotency_key)
         seconds = 2 * CALL_WAIT_SECONDS_MAX
         value = await ops.request_call(context, call, wait_seconds=seconds)

@@ -25,8 +25,9 @@ from tickwork.api.pages import (
 from tickwork.api.query import body_reader, finished
 from tickwork.core.access import Permission
 from tickwork.core.answers.entity import AlarmBody, CallAnswer, StorageEntry
+from tickwork.core.entity.call import arguments_of
 from tickwork.core.entity.model import CountedType, EntityRecord
-from tickwork.errors import FieldError, InvalidInput, NotFound
+from tickwork.errors import NotFound
 from tickwork.ops import entities, entity_edits
 from tickwork.ops.context import Context
 
@@ -74,10 +75,7 @@ async def call_entity(
     repeat the request with the same `Idempotency-Key` to get the result."""
     reader = body_reader(data, "args")
     finished(reader)
-    args = data.get("args", [])
-    if not isinstance(args, list | dict):
-        raise InvalidInput([FieldError("args", "must be a list or an object")])
-    by_position, by_name = (args, {}) if isinstance(args, list) else ([], args)
+    by_position, by_name = arguments_of(data.get("args", []))
     await entities.check_names(context.store, entity_type, key)
     call = entities.new_call(entity_type, key, method, by_position, by_name, idempotency_key)
     value = await entities.request_call(context, call)

@@ -9,6 +9,7 @@ claim.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
 from hashlib import blake2b
@@ -226,6 +227,18 @@ def too_many_waiting(message: NewMessage) -> TooMany:
     return TooMany(
         f"{WAITING_CALLS_MAX} calls wait for {called.entity} {called.key!r}; call it again later"
     )
+
+
+def arguments_of(args: object) -> tuple[Sequence[Any], Mapping[str, Any]]:
+    """The arguments of a call by position and by name. Raises `InvalidInput`."""
+    if isinstance(args, Mapping):
+        return (), args
+    if not isinstance(args, Sequence) or isinstance(args, str | bytes | bytearray):
+        fault = (
+            f'must be a list, or an object by name, such as [3] or {{"by": 3}}; is {shown(args)}'
+        )
+        raise InvalidInput([FieldError("args", fault)])
+    return args, {}
 
 
 def queue_of(type_name: str) -> str:
