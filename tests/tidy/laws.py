@@ -126,6 +126,12 @@ def code_lines(text: str) -> int:
     return len(code - prose)
 
 
+@cache
+def nodes_of(tree: ast.Module) -> tuple[ast.AST, ...]:
+    """Every node of a module. A walk costs as much as a law, so the laws share it."""
+    return tuple(ast.walk(tree))
+
+
 def complexity(function: ast.AST) -> int:
     """How many ways lead through a function: one, and one more for every decision in it."""
     ways = 1
@@ -141,7 +147,7 @@ def complexity(function: ast.AST) -> int:
 
 def complex_functions(tree: ast.Module) -> Iterator[Offence]:
     """A function has a complexity of at most 20."""
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             ways = complexity(node)
             if ways > COMPLEXITY_MAX:
@@ -150,7 +156,7 @@ def complex_functions(tree: ast.Module) -> Iterator[Offence]:
 
 def large_classes(tree: ast.Module) -> Iterator[Offence]:
     """A class has at most 25 methods. A property of a protocol is an attribute."""
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, ast.ClassDef):
             is_protocol = any("Protocol" in ast.unparse(base) for base in node.bases)
             methods = sum(
@@ -168,7 +174,7 @@ def _is_property(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
 def packed_assignments(tree: ast.Module) -> Iterator[Offence]:
     """At most two names are on the left of an `=` whose right side is written out, or in a chain of
     `=`."""
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if not isinstance(node, ast.Assign):
             continue
         counts = [len(node.targets)]
@@ -180,7 +186,7 @@ def packed_assignments(tree: ast.Module) -> Iterator[Offence]:
 
 def vague_names(tree: ast.Module) -> Iterator[Offence]:
     """No variable is called `each`, and no name has a word that means several things."""
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         name = _name_defined(node)
         words = {*name.lower().strip("_").split("_")}
         if found := words & _VAGUE or {"each"} & {name}:
@@ -203,7 +209,7 @@ def _name_defined(node: ast.AST) -> str:
 
 def long_functions(tree: ast.Module) -> Iterator[Offence]:
     """A function has at most 70 lines."""
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             lines = (node.end_lineno or node.lineno) - node.lineno + 1
             if lines > FUNCTION_LINES_MAX:
@@ -219,7 +225,7 @@ def missing_docstring(tree: ast.Module) -> Iterator[Offence]:
 def clock_readings(tree: ast.Module) -> Iterator[Offence]:
     """No module but `clock.py` calls or passes on a function that reads the local clock."""
     origins = _imported_names(tree)
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, ast.Name | ast.Attribute):
             origin = _origin(node, origins)
             if origin in _CLOCKS:
@@ -229,7 +235,7 @@ def clock_readings(tree: ast.Module) -> Iterator[Offence]:
 def ways_out(tree: ast.Module) -> Iterator[Offence]:
     """Only the listed modules use what connects to other machines."""
     origins = _imported_names(tree)
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         names: list[str] = []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
@@ -249,7 +255,7 @@ def ways_out(tree: ast.Module) -> Iterator[Offence]:
 def unguarded_sessions(tree: ast.Module) -> Iterator[Offence]:
     """A session of aiohttp has the connector of a guard and no proxy of the environment, and none
     of its requests follows a redirect."""
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if not isinstance(node, ast.Call):
             continue
         given = {keyword.arg: ast.unparse(keyword.value) for keyword in node.keywords}
@@ -268,7 +274,7 @@ _REQUESTS = frozenset({"delete", "get", "head", "options", "patch", "post", "put
 
 def broad_catches(tree: ast.Module) -> Iterator[Offence]:
     """An except clause or a suppress() names specific exceptions."""
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, ast.ExceptHandler):
             caught = [node.type]
         elif isinstance(node, ast.Call) and _last_name(node.func) == "suppress":
@@ -325,7 +331,7 @@ def _matches(pattern: re.Pattern[str], text: str) -> Iterator[Offence]:
 def _imported_names(tree: ast.Module) -> dict[str, str]:
     """Local name → dotted origin, of every import anywhere in the module."""
     origins: dict[str, str] = {}
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 top = alias.name.partition(".")[0]
@@ -357,7 +363,7 @@ def _is_broad(kind: ast.expr | None) -> bool:
 
 def _strings(tree: ast.Module) -> Iterator[tuple[int, str]]:
     """All strings except docstrings; an expression in an f-string becomes `x`."""
-    nodes = list(ast.walk(tree))
+    nodes = nodes_of(tree)
     skipped = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
     for node in nodes:
         if isinstance(node, ast.JoinedStr):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.tidy.laws import Offence
+from tests.tidy.laws import Offence, nodes_of
 from tests.tidy.test_tidy import ROOT, keep, parse
 from tickwork.store.contract import Store
 
@@ -36,7 +36,7 @@ NO_CALLS = (
 
 def store_calls(tree: ast.Module) -> Iterator[Offence]:
     """Uses of a store's nouns: `store.queues`, `(await self._open()).calendars`."""
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, ast.Attribute) and node.attr in NOUNS and _is_store(node.value):
             yield Offence(node.lineno, f"goes past ops: {ast.unparse(node)}")
 

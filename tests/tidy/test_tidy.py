@@ -224,7 +224,7 @@ def test_a_small_module_with_one_importer_says_why_it_stands_alone() -> None:
     importers: dict[str, set[str]] = {}
     names = {_module_name(path): path for path in modules()}
     for name, path in names.items():
-        for node in ast.walk(parse(path)):
+        for node in laws.nodes_of(parse(path)):
             if isinstance(node, ast.ImportFrom) and node.module:
                 for alias in node.names:
                     full = f"{node.module}.{alias.name}"

@@ -105,7 +105,7 @@ def test_what_a_tenant_may_choose_is_reached_through_a_guard() -> None:
 def test_only_deliveries_makes_guards_and_sinks_from_the_allow_list(call: str) -> None:
     name, made_in = call.partition("(")[0], list[tuple[str, str]]()
     for path in (module for module in modules() if f"{name}(" in read(module)):
-        for function in ast.walk(parse(path)):
+        for function in laws.nodes_of(parse(path)):
             if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
                 made_in += [
                     (f"{path.relative_to(PACKAGE)}: {function.name}", ast.unparse(node))
