@@ -16,12 +16,12 @@ from tickwork.core.options import (
     BatchOptions,
     HandlerOptions,
     RequestOptions,
-    RunOptions,
     ScheduleFields,
-    SendOptions,
     names_of,
 )
+from tickwork.core.options.message import SendOptions
 from tickwork.core.options.queue import QueueOptions
+from tickwork.core.options.run import RunOptions
 from tickwork.facade.app import Tickwork
 from tickwork.facade.queue import Queue
 from tickwork.facade.schedules import Schedules

@@ -116,7 +116,7 @@ def test_a_limit_is_a_name_only_where_its_field_is(described: Any) -> None:
         for param in command.params
         if "--limit" in param.opts and param.metavar != "N"
     }
-    assert named == {"queues update", "endpoints create", "endpoints update"}
+    assert named == {"queues create", "queues update", "endpoints create", "endpoints update"}
     for body in ("QueueOptions", "NewEndpoint", "EndpointFields"):
         field = described["components"]["schemas"][body]["properties"]["limit"]
         assert {kind["type"] for kind in field["oneOf"]} == {"string", "null"}, body

@@ -145,7 +145,13 @@ async def test_an_item_shows_its_status_and_reason(store: Store, clock: VirtualC
     (done,) = await store.batches.items(DEFAULT, batch.id, ItemStatus.COMPLETED, ALL)
     began = clock.now() - timedelta(seconds=1)
     assert done == BatchItem(
-        *(fine.id, ItemStatus.COMPLETED, None, clock.now()), attempts=1, started_at=began
+        id=fine.id,
+        status=ItemStatus.COMPLETED,
+        attempts=1,
+        started_at=began,
+        finished_at=clock.now(),
+        reason=None,
+        error=None,
     )
     failed = await store.batches.items(DEFAULT, batch.id, ItemStatus.FAILED, ALL)
     assert {
@@ -155,11 +161,13 @@ async def test_an_item_shows_its_status_and_reason(store: Store, clock: VirtualC
         deleted.id: ("deleted", None, None, None),
     }
     pending = await store.batches.items(DEFAULT, batch.id, ItemStatus.PENDING, ALL)
-    assert pending == (BatchItem(old.id, ItemStatus.PENDING, attempts=0),)
+    assert [(item.id, item.status, item.attempts, item.started_at) for item in pending] == [
+        (old.id, ItemStatus.PENDING, 0, None)
+    ]
     running = await store.batches.items(DEFAULT, batch.id, ItemStatus.PROCESSING, ALL)
-    assert running == (
-        BatchItem(purged.id, ItemStatus.PROCESSING, attempts=0, started_at=clock.now()),
-    )
+    assert [(item.id, item.status, item.attempts, item.started_at) for item in running] == [
+        (purged.id, ItemStatus.PROCESSING, 0, clock.now())
+    ]
 
 
 async def test_an_item_that_waits_for_its_retry_shows_its_attempts_and_error(store: Store) -> None:

@@ -19,10 +19,11 @@ from tests.stores.home import KINDS
 from tickwork.core.access import Permission
 from tickwork.core.api_key import NewApiKey
 from tickwork.core.model import SYSTEM, QueueSettings, Scope, Tenant
+from tickwork.core.options.tenant import OWNER_SCHEDULES_MAX
 from tickwork.core.schedule import change
 from tickwork.core.schedule.model import NewSchedule, Schedule, ScheduleStatus
 from tickwork.core.schedule.withdraw import WithdrawScope
-from tickwork.core.tenant_limits import COUNTED, OWNER_SCHEDULES_MAX
+from tickwork.core.tenant_limits import COUNTED
 from tickwork.errors import InvalidInput, TooMany
 from tickwork.store.contract import Store
 

@@ -16,8 +16,9 @@ from tickwork.app.isolation import handler_options
 from tickwork.core.fields import Reader, reader_of, shown, type_faults, unknown_faults
 from tickwork.core.message.backoff import Exponential, Fixed, Listed, read_backoff
 from tickwork.core.model import QueueSettings
-from tickwork.core.options import HandlerOptions, RunOptions, names_of
+from tickwork.core.options import HandlerOptions, names_of
 from tickwork.core.options.queue import QueueOptions
+from tickwork.core.options.run import RunOptions
 from tickwork.core.queue.fields import SETTINGS
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.ops.send import compose

@@ -190,7 +190,12 @@ class MemoryBatches:
             status = ItemStatus.PROCESSING if is_claimed else ItemStatus.PENDING
             message = message_row.message
             yield BatchItem(
-                *(message.id, status, None, None, message.attempts, message.last_error),
+                id=message.id,
+                status=status,
+                reason=None,
+                finished_at=None,
+                attempts=message.attempts,
+                error=message.last_error,
                 started_at=message.claimed_at,
             )
         for (tenant, batch_id, _), item in self._tables.items.items():

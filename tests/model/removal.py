@@ -184,7 +184,11 @@ class Departures:
             return
         is_started = message.claimed_at is not None
         item = BatchItem(
-            *(message.id, status, reason, self._now()),
+            id=message.id,
+            status=status,
+            error=None,
+            reason=reason,
+            finished_at=self._now(),
             attempts=completed_attempts(status, message.attempts, is_started=is_started),
             started_at=message.claimed_at,
         )

@@ -51,7 +51,7 @@ function Tenants() {
   )
 }
 
-type Quota = Exclude<keyof Schemas['TenantChange'], 'weight' | 'owner_targets'>
+type Quota = Exclude<keyof Schemas['TenantLimits'], 'weight' | 'owner_targets'>
 
 /** All that the API has: the compiler names one that is missing. */
 const QUOTAS = Object.keys({

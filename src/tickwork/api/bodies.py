@@ -7,8 +7,7 @@ it. A route that takes no body refuses fields: what a caller asks for is never i
 
 from __future__ import annotations
 
-from functools import cache
-from typing import Annotated, Any, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 from litestar import Request
@@ -17,14 +16,12 @@ from litestar.exceptions import HTTPException
 from litestar.openapi.spec import OpenAPIType, Reference, Schema
 from litestar.status_codes import HTTP_415_UNSUPPORTED_MEDIA_TYPE
 from litestar.typing import FieldDefinition
-from msgspec import UNSET, Meta, Struct, defstruct
 
 from tickwork.api.nul import refuse_nul_in
 from tickwork.api.null_fields import refuse_null_in
 from tickwork.api.problems import BodyTooLarge, InvalidJson
 from tickwork.core.fields import unknown_faults
 from tickwork.core.message.body import marks_outside_texts, without_texts
-from tickwork.core.options.declared import DeclaredField, fields_of
 from tickwork.errors import InvalidInput
 
 DEPTH_MAX = 32
@@ -105,26 +102,6 @@ def _read(raw: bytes) -> Any:
         raise InvalidJson(f"{error}") from None
     refuse_nul_in(raw, value)
     return value
-
-
-@cache
-def documentation_of(options: Any) -> type[Struct]:
-    """The type that documents a body which a `TypedDict` declares."""
-    fields = [_documented_field(field) for field in fields_of(options).values()]
-    named = {"__doc__": options.__doc__, "__module__": options.__module__}
-    return defstruct(options.__name__, fields, namespace=named, kw_only=True, frozen=True)
-
-
-def _documented_field(field: DeclaredField) -> tuple[str, Any] | tuple[str, Any, Any]:
-    limits: dict[str, Any] = {}
-    if field.between is not None:
-        limits |= {"ge": field.between.low, "le": field.between.high}
-    if field.length is not None:
-        limits |= {"min_length": 1, "max_length": field.length.most}
-    kind: Any = Annotated[field.kind, Meta(**limits, description=field.description or None)]
-    if field.takes_none:
-        return field.name, kind | None, None
-    return (field.name, kind) if field.is_required else (field.name, kind, UNSET)
 
 
 class Documented(AbstractDTO[Model]):

@@ -11,17 +11,19 @@ The name of the function is the route's `operationId`, its docstring the descrip
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
-from typing import Any, Literal, is_typeddict
+from functools import cache, wraps
+from typing import Annotated, Any, Literal, get_args, get_origin, is_typeddict
 
 from litestar.connection import ASGIConnection
 from litestar.handlers import HTTPRouteHandler
 from litestar.openapi.datastructures import ResponseSpec
+from msgspec import UNSET, Meta, Struct, defstruct
 
 from tickwork.api.access import SECURITY_SCHEME
-from tickwork.api.bodies import Documented, documentation_of
+from tickwork.api.bodies import Documented
 from tickwork.api.problems import described
 from tickwork.core.access import Permission
+from tickwork.core.options.declared import DeclaredField, fields_of
 from tickwork.errors import NotFound
 from tickwork.ops.context import Context
 from tickwork.ops.queues import with_nearest
@@ -105,3 +107,32 @@ def _documented(body: type[Any]) -> type[Any]:
         body = documentation_of(declared)
     is_dto = issubclass(body, Documented)
     return body if is_dto else Documented[body]  # type: ignore[valid-type]
+
+
+@cache
+def documentation_of(options: Any) -> type[Struct]:
+    """The type that documents a body which a `TypedDict` declares."""
+    fields = [_documented_field(field) for field in fields_of(options).values()]
+    named = {"__doc__": options.__doc__, "__module__": options.__module__}
+    return defstruct(options.__name__, fields, namespace=named, kw_only=True, frozen=True)
+
+
+def _nested(kind: Any) -> Any:
+    """A type in which other types document the requests."""
+    if get_origin(kind) is list:
+        return list[_nested(get_args(kind)[0])]  # type: ignore[misc]
+    return documentation_of(kind) if is_typeddict(kind) else kind
+
+
+def _documented_field(field: DeclaredField) -> tuple[str, Any] | tuple[str, Any, Any]:
+    limits: dict[str, Any] = {}
+    if field.between is not None:
+        limits |= {"ge": field.between.low, "le": field.between.high}
+    if field.length is not None:
+        limits |= {"min_length": 1, "max_length": field.length.most}
+    kind: Any = Annotated[
+        _nested(field.kind), Meta(**limits, description=field.description or None)
+    ]
+    if field.takes_none:
+        return field.name, kind | None, None
+    return (field.name, kind) if field.is_required else (field.name, kind, UNSET)

@@ -21,7 +21,8 @@ from tickwork.app.handlers import shape_fault
 from tickwork.app.invocation import Rows, current_handling
 from tickwork.app.message import ClaimedBatch, ClaimedMessage, Message, NamedQueue, queue_name
 from tickwork.core.answers.ids import Prefix, optional_id
-from tickwork.core.options import Given, SendOptions
+from tickwork.core.options import Given
+from tickwork.core.options.message import SendOptions
 from tickwork.errors import FieldError, InvalidInput
 
 if TYPE_CHECKING:

@@ -21,7 +21,8 @@ from tickwork.core.message.dead_letter import Death, read_death
 from tickwork.core.message.outcome import Outcome, RetryRequested, Succeeded
 from tickwork.core.model import Message as Stored
 from tickwork.core.model import Send
-from tickwork.core.options import Given, SendOptions
+from tickwork.core.options import Given
+from tickwork.core.options.message import SendOptions
 
 if TYPE_CHECKING:
     # A default lets users write `Message` without a type argument. Type checkers know it from

@@ -35,6 +35,7 @@ from typing import (
     get_args,
     get_origin,
     get_type_hints,
+    is_typeddict,
     overload,
 )
 
@@ -49,6 +50,7 @@ from tickwork.cli.options import (
     Connection,
     Declared,
     Option,
+    OptionsOf,
 )
 from tickwork.cli.output import (
     EXIT_BAD_USAGE,
@@ -65,6 +67,7 @@ from tickwork.cli.values import number, whole_number
 
 if TYPE_CHECKING:
     from tickwork.client.client import Client
+    from tickwork.core.options.declared import DeclaredField
     from tickwork.ops.context import Context
 
 T = TypeVar("T")
@@ -196,36 +199,73 @@ def _members(hint: Any) -> tuple[Any, ...]:
 
 class Parameters:
     """The parameters of a verb but those that it gets from here. One whose type is a `Struct`
-    stands for the options that its fields declare."""
+    stands for the options that its fields declare; one whose type is a `TypedDict` for those of
+    the fields of a request, of which it gets what was given."""
 
     def __init__(self, verb: Verb, skipped: int) -> None:
         own = [*inspect.signature(verb).parameters.values()][skipped:]
         # Only these: the others are annotated by names that only a type checker imports.
         texts = SimpleNamespace(__annotations__={one.name: one.annotation for one in own})
         hints = get_type_hints(texts, verb.__globals__, include_extras=True)
-        self._groups: dict[str, type[Struct]] = {}
+        self._structs: dict[str, type[Struct]] = {}
+        self._requests: dict[str, list[str]] = {}
         self.all: list[Parameter] = []
         for parameter in own:
-            hint = hints[parameter.name]
+            name, hint = parameter.name, hints[parameter.name]
             if isinstance(hint, type) and issubclass(hint, Struct):
-                self._groups[parameter.name] = hint
-                self.all += _fields(hint)
+                self._structs[name] = hint
+                self.all += _of_struct(hint)
+            elif is_typeddict(hint) or is_typeddict(getattr(hint, "__origin__", None)):
+                options = _of_request(hint)
+                self._requests[name] = [option.name for option in options]
+                self.all += options
             else:
-                self.all.append(Parameter(parameter.name, hint, parameter.default))
+                self.all.append(Parameter(name, hint, parameter.default))
 
     def arguments(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """What the verb is called with."""
         arguments = dict(values)
-        for name, group in self._groups.items():
+        for name, group in self._structs.items():
             arguments[name] = group(
                 **{field: arguments.pop(field) for field in group.__struct_fields__}
             )
+        for name, options in self._requests.items():
+            chosen = {option: arguments.pop(option) for option in options}
+            arguments[name] = {
+                option: value for option, value in chosen.items() if value is not None
+            }
         return arguments
 
 
-def _fields(group: type[Struct]) -> list[Parameter]:
+def _of_struct(group: type[Struct]) -> list[Parameter]:
     hints = get_type_hints(group, include_extras=True)
     return [Parameter(field.name, hints[field.name], field.default) for field in fields(group)]
+
+
+def _of_request(hint: Any) -> list[Parameter]:
+    from tickwork.core.options.declared import fields_of
+
+    request, options = get_args(hint) if get_origin(hint) is Annotated else (hint, OptionsOf())
+    hints = {
+        name: options.given[name]
+        if name in options.given
+        else _plain_option(field, options.are_texts)
+        for name, field in fields_of(request).items()
+    }
+    return [Parameter(name, hint, None) for name, hint in hints.items() if hint is not None]
+
+
+def _plain_option(field: DeclaredField, is_text: bool) -> Any:
+    """The option of a number, a text or a choice; None for another field."""
+    kind = str if field.choices else field.kind
+    if kind in (int, float):
+        words = field.name.split("_")
+        metavar = next((word.upper() for word in words if word in ("seconds", "bytes")), "N")
+    elif kind is str or is_text:
+        metavar = "|".join(field.choices) or field.name.rpartition("_")[2].upper()
+    else:
+        return None
+    return Annotated[str if is_text else kind, Option(field.description, metavar)]
 
 
 def _added(name: str, kind: Any, help_text: str, metavar: str | None, option: str) -> Parameter:

@@ -7,12 +7,10 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msgspec import structs
-
 from tickwork.cli.command import Group
 from tickwork.cli.options import CONNECTION
 from tickwork.cli.output import Report, Table, refuse
-from tickwork.cli.run import RunOptions
+from tickwork.cli.run import Flags
 from tickwork.cli.store_session import chosen_engine, load_settings, warn_of_variables
 from tickwork.errors import InvalidInput
 
@@ -25,13 +23,13 @@ _MASKED = "(hidden)"
 
 
 @config.plain_command("show", on_database=True, tenant=False)
-def show_settings(options: RunOptions) -> Report:
+def show_settings(options: Flags) -> Report:
     """Show every setting, its value, and where it comes from.
 
     The first that is given wins: an option, an environment variable, the section [server] of
     tickwork.toml in this folder, the default. Secrets are not shown.
     """
-    flags: dict[str, str | None] = structs.asdict(options)
+    flags: dict[str, Any] = {**options}
     warn_of_variables()
     settings = load_settings(**flags)
     _check_topology()

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
-from msgspec import Struct
-
 from tickwork.cli.command import Group
-from tickwork.cli.options import Argument, Limit, Option, Yes
+from tickwork.cli.options import Argument, Limit, Option, OptionsOf, Yes
 from tickwork.cli.output import (
     EXIT_BAD_USAGE,
     EXIT_FAILED,
@@ -22,7 +20,10 @@ from tickwork.cli.output import (
     shortened,
 )
 from tickwork.cli.store_session import confirm
-from tickwork.cli.values import given, json_object, pairs
+from tickwork.cli.values import json_object, pairs
+from tickwork.core.options import names_of
+from tickwork.core.options.declared import fields_of
+from tickwork.core.options.endpoint import EndpointFields, EndpointOptions
 from tickwork.errors import FieldError, InvalidInput
 
 if TYPE_CHECKING:
@@ -38,7 +39,6 @@ LISTED = 100
 EndpointName = Annotated[
     str, Argument("Name or id of the endpoint.", "ENDPOINT", fields=("name", "endpoint"))
 ]
-Url = Annotated[str | None, Option("Address that receives the events.", "URL")]
 Types = Annotated[
     list[str] | None,
     Option(
@@ -50,7 +50,6 @@ Types = Annotated[
 NoTypes = Annotated[
     bool, Option("No published events; only schedules and queues that name it send to it.")
 ]
-Owner = Annotated[str | None, Option("Receive only events of this owner.", "OWNER")]
 Headers = Annotated[
     list[str] | None,
     Option("Header of every delivery; repeatable.", "NAME=VALUE", name="--header", read=pairs),
@@ -65,15 +64,16 @@ Ordered = Annotated[
     bool | None,
     Option("Deliver one after the other, oldest first.", name="--ordered/--unordered"),
 ]
-RatePerSecond = Annotated[float | None, Option("Deliveries per second on each node.", "N")]
-Concurrency = Annotated[int | None, Option("Deliveries at a time on each node.", "N")]
-NamedLimit = Annotated[str | None, Option("Share this named limit with others.", "LIMIT")]
-Timeout = Annotated[int | None, Option("Seconds for one delivery; default 30.", "SECONDS")]
-FirstByte = Annotated[
-    int | None, Option("Seconds until an answer begins; default --timeout-seconds.", "SECONDS")
-]
-Signature = Annotated[
-    str | None, Option("Sign with a shared secret (v1, default) or a private key (v1a).", "v1|v1a")
+Settings = Annotated[
+    EndpointFields,
+    OptionsOf(
+        {
+            "types": Types,
+            "headers": Headers,
+            "secret_headers": SecretHeaders,
+            "ordered": Ordered,
+        }
+    ),
 ]
 Fields = Annotated[
     dict[str, Any] | None,
@@ -86,44 +86,27 @@ Fields = Annotated[
 Reason = Annotated[str, Option("Why; shown with the endpoint.", "TEXT")]
 
 
-class EndpointOptions(Struct, frozen=True, kw_only=True):
-    """The settings of an endpoint that have an option, by their fields."""
+def _chosen(
+    settings: EndpointFields, further: dict[str, Any] | None, *, no_types: bool
+) -> dict[str, Any]:
+    """The fields that were given by options and by --fields; exits if --fields has one that there
+    is not, or that an option gives, too."""
+    from tickwork.core.fields import Reader
 
-    url: Url = None
-    types: Types = None
-    no_types: NoTypes = False
-    owner: Owner = None
-    headers: Headers = None
-    secret_headers: SecretHeaders = None
-    ordered: Ordered = None
-    rate_per_second: RatePerSecond = None
-    concurrency: Concurrency = None
-    limit: NamedLimit = None
-    timeout_seconds: Timeout = None
-    first_byte_seconds: FirstByte = None
-    signature: Signature = None
-
-    def chosen(self, further: dict[str, Any] | None) -> dict[str, Any]:
-        """The fields that were given by options and by --fields; exits if --fields has one that
-        there is not, or that an option gives, too."""
-        from tickwork.core.fields import Reader
-        from tickwork.core.options import names_of
-        from tickwork.core.options.endpoint import EndpointFields
-
-        if self.types and self.no_types:
-            fail("give either --type or --no-types", code=EXIT_BAD_USAGE)
-        chosen, further = given(self), further or {}
-        if chosen.pop("no_types"):
-            chosen["types"] = []
-        faults: list[FieldError] = []
-        reader = Reader(further, faults)
-        hints = {"name": "the name of an endpoint stays; it is the argument ENDPOINT"}
-        reader.refuse_unknown({*names_of(EndpointFields)}, hints)
-        for name in further.keys() & chosen.keys():
-            reader.fault(name, "is given by an option and in --fields; give it once")
-        if faults:
-            refuse(InvalidInput(faults), {})
-        return chosen | further
+    chosen: dict[str, Any] = {**settings}
+    if settings.get("types") and no_types:
+        fail("give either --type or --no-types", code=EXIT_BAD_USAGE)
+    if no_types:
+        chosen["types"] = []
+    further, faults = further or {}, list[FieldError]()
+    reader = Reader(further, faults)
+    hints = {"name": "the name of an endpoint stays; it is the argument ENDPOINT"}
+    reader.refuse_unknown({*names_of(EndpointFields)}, hints)
+    for name in further.keys() & chosen.keys():
+        reader.fault(name, "is given by an option and in --fields; give it once")
+    if faults:
+        refuse(InvalidInput(faults), {})
+    return chosen | further
 
 
 def _status(endpoint: EndpointAnswer) -> str:
@@ -157,33 +140,43 @@ def _lines(endpoint: EndpointAnswer) -> Iterator[str]:
         yield f"failures: {health.failures_in_row} in a row{_failing_since(health)}"
     if health.open_until is not None:
         yield f"next attempt: {local_time(health.open_until)}; {_go_on(endpoint.name)}"
-    for label, value in _settings(endpoint):
-        if value:
-            yield f"{label}: {value}"
+    for name in fields_of(EndpointOptions):
+        value = getattr(endpoint, name)
+        if value is not None and name != "method" and (shown := _shown(name, value)):
+            yield f"{_LABELS.get(name) or _label(name)}: {shown}"
+    yield f"created: {local_time(endpoint.created_at)}"
+    yield f"updated: {local_time(endpoint.updated_at)}"
 
 
-def _settings(endpoint: EndpointAnswer) -> Iterator[tuple[str, object]]:
-    """The settings besides URL and types, with their labels; none is empty."""
-    yield "description", endpoint.description
-    yield "owner", endpoint.owner
-    yield "headers", ", ".join(f"{name}={value}" for name, value in endpoint.headers.items())
-    yield "secret headers", ", ".join(endpoint.secret_headers)
-    yield "signature", endpoint.signature
-    yield "ordered", "yes" if endpoint.ordered else None
-    yield "rate", _with_unit(endpoint.rate_per_second, "a second on each node")
-    yield "concurrency", _with_unit(endpoint.concurrency, "on each node")
-    yield "limit", endpoint.limit
-    yield "timeout", _with_unit(endpoint.timeout_seconds, "s")
-    yield "first byte", _with_unit(endpoint.first_byte_seconds, "s")
-    waits = ", ".join(f"{second:g}" for second in endpoint.retry_seconds)
-    yield "retries", f"after {waits} s" if waits else "none"
-    yield "not retried", ", ".join(map(str, endpoint.permanent_statuses))
-    yield "created", local_time(endpoint.created_at)
-    yield "updated", local_time(endpoint.updated_at)
+_LABELS = {
+    "rate_per_second": "rate",
+    "retry_seconds": "retries",
+    "permanent_statuses": "not retried",
+}
+"""What a setting is called, if it is not called by its name."""
 
 
-def _with_unit(value: float | None, unit: str) -> str | None:
-    return None if value is None else f"{value:g} {unit}"
+def _label(name: str) -> str:
+    return name.removesuffix("_seconds").replace("_", " ")
+
+
+def _shown(name: str, value: Any) -> str:
+    """A setting as a text; an empty one is not shown."""
+    match name:
+        case "headers":
+            return ", ".join(f"{header}={text}" for header, text in value.items())
+        case "secret_headers" | "permanent_statuses":
+            return ", ".join(map(str, value))
+        case "ordered":
+            return "yes" if value else ""
+        case "rate_per_second":
+            return f"{value:g} a second on each node"
+        case "concurrency":
+            return f"{value} on each node"
+        case "retry_seconds":
+            waits = ", ".join(f"{second:g}" for second in value)
+            return f"after {waits} s" if waits else "none"
+    return f"{value:g} s" if name.endswith("_seconds") else str(value)
 
 
 def _go_on(name: str) -> str:
@@ -225,12 +218,13 @@ async def show_endpoint(client: Client, name: EndpointName) -> EndpointAnswer:
 async def create_endpoint(
     client: Client,
     name: EndpointName,
-    settings: EndpointOptions,
+    settings: Settings,
+    no_types: NoTypes = False,
     fields: Fields = None,
 ) -> Report:
     """Create an endpoint and print its signing secret, which is not shown again, or its public
     key."""
-    chosen = settings.chosen(fields)
+    chosen = _chosen(settings, fields, no_types=no_types)
     if "types" not in chosen:
         types_or_none = "give --type, --type '*' for all published events, or --no-types for none"
         fail(types_or_none, code=EXIT_BAD_USAGE)
@@ -241,10 +235,14 @@ async def create_endpoint(
 
 @endpoints.client_command("update", show=_lines)
 async def update_endpoint(
-    client: Client, name: EndpointName, settings: EndpointOptions, fields: Fields = None
+    client: Client,
+    name: EndpointName,
+    settings: Settings,
+    no_types: NoTypes = False,
+    fields: Fields = None,
 ) -> EndpointAnswer:
     """Change the given settings of an endpoint; the others stay."""
-    chosen = settings.chosen(fields)
+    chosen = _chosen(settings, fields, no_types=no_types)
     if not chosen:
         fail("nothing to change; give an option, see --help", code=EXIT_BAD_USAGE)
     return await client.endpoints.update(name, **chosen)

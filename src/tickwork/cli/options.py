@@ -10,7 +10,7 @@ default whether it must be given.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -45,6 +45,18 @@ class Option(Declared, frozen=True):
 
 class Argument(Declared, frozen=True):
     """An argument, by position; errors name it by its metavar."""
+
+
+class OptionsOf(Struct, frozen=True):
+    """The options for the fields of a request that a `TypedDict` declares.
+
+    `Annotated[EndpointFields, OptionsOf({"types": Types})]`: a number, a text or a choice has the
+    option that its type and its description make. Others have none, unless they are `given` here
+    as a parameter is; None leaves one out. With `are_texts` each has one, and is not read.
+    """
+
+    given: Mapping[str, Any] = {}
+    are_texts: bool = False
 
 
 class Connection(NamedTuple):

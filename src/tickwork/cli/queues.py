@@ -6,10 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
-from msgspec import Struct
-
 from tickwork.cli.command import Group
-from tickwork.cli.options import Argument, Limit, Option, QueueName, Shared, Yes
+from tickwork.cli.options import Argument, Limit, Option, OptionsOf, QueueName, Shared, Yes
 from tickwork.cli.output import (
     EXIT_BAD_USAGE,
     Report,
@@ -23,7 +21,8 @@ from tickwork.cli.output import (
     shortened,
 )
 from tickwork.cli.store_session import confirm
-from tickwork.cli.values import given, json_value
+from tickwork.cli.values import json_value
+from tickwork.core.options.queue import QueueOptions
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -48,18 +47,9 @@ Delay = Annotated[
 PushTo = Annotated[
     str, Option("Push the messages to this endpoint, which consumes them.", "ENDPOINT")
 ]
+Settings = Annotated[QueueOptions, OptionsOf({"push_to": PushTo})]
 NoPush = Annotated[bool, Option("Push to no endpoint any more.")]
-NamedLimit = Annotated[str, Option("Share this named limit with others.", "LIMIT")]
 NoLimit = Annotated[bool, Option("Share no named limit any more.")]
-MaxRetries = Annotated[int | None, Option("Retries after the first attempt.", "N")]
-Rate = Annotated[float | None, Option("Messages claimed per second, by all workers.", "N")]
-
-
-class QueueOptions(Struct, frozen=True):
-    """The settings of a queue that have an option, by their fields."""
-
-    max_retries: MaxRetries = None
-    rate_per_second: Rate = None
 
 
 def message_table(found: Iterable[StoredMessage], none: str) -> Shown:
@@ -173,27 +163,26 @@ async def send(
 
 
 @queues.client_command("create", create=True)
-async def create_queue(client: Client, queue: QueueName, settings: QueueOptions) -> Report:
+async def create_queue(client: Client, queue: QueueName, settings: Settings) -> Report:
     """Create a queue for consumers that pull over HTTP; a repeat replaces its settings."""
-    return Report(await client.queues.put(queue, **given(settings)), f"{queue} is created")
+    return Report(await client.queues.put(queue, **settings), f"{queue} is created")
 
 
 @queues.client_command("update")
 async def update_queue(
     client: Client,
     queue: QueueName,
-    settings: QueueOptions,
-    push_to: PushTo | None = None,
+    settings: Settings,
     no_push: NoPush = False,
-    limit: NamedLimit | None = None,
     no_limit: NoLimit = False,
     shared: Shared = False,
 ) -> Report:
     """Change the given settings of a queue; the others stay."""
-    changes: dict[str, Any] = given(settings, push_to=push_to, limit=limit)
+    changes: dict[str, Any] = {**settings}
+    push_to = settings.get("push_to")
     if push_to is not None and no_push:
         fail("give --push-to or --no-push, not both", code=EXIT_BAD_USAGE)
-    if limit is not None and no_limit:
+    if "limit" in settings and no_limit:
         fail("give --limit or --no-limit, not both", code=EXIT_BAD_USAGE)
     changes |= {"push_to": None} if no_push else {}
     changes |= {"limit": None} if no_limit else {}

@@ -13,13 +13,13 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import click
-from msgspec import Struct, structs
 
 from tickwork.cli.command import Group
-from tickwork.cli.options import Argument, Option
+from tickwork.cli.options import Argument, Option, OptionsOf
 from tickwork.cli.output import EXIT_BAD_USAGE, errors_written_by, fail, refuse
 from tickwork.cli.start_errors import write_error
 from tickwork.cli.store_session import warn_of_variables
+from tickwork.core.options.run import RunOptions
 from tickwork.errors import InvalidInput, TickworkError
 
 if TYPE_CHECKING:
@@ -40,61 +40,21 @@ Target = Annotated[
         missing="give a module and the app in it, such as shop:app",
     ),
 ]
-Roles = Annotated[
-    str | None, Option("Roles: api, http, scheduler, worker; default scheduler,worker.", "ROLES")
-]
-Host = Annotated[str | None, Option("Address the API listens on; default 127.0.0.1.", "ADDRESS")]
-Port = Annotated[str | None, Option("Port of the API, with the role api; default 8080.", "N")]
-HttpPort = Annotated[
-    str | None, Option("Port of HTTP handlers, with the role http; default 8090.", "N")
-]
-LogFormat = Annotated[
-    str | None, Option("Log format: json or console; default console on a terminal.", "FORMAT")
-]
-LogLevel = Annotated[
-    str | None, Option("Log level: debug, info, warning, error; default info.", "LEVEL")
-]
-MetricsPort = Annotated[
-    str | None, Option("Port to serve metrics on; 0 for any free port; default off.", "N")
-]
-MetricsHost = Annotated[
-    str | None, Option("Address to serve metrics on; default 127.0.0.1.", "ADDRESS")
-]
-DrainSeconds = Annotated[
-    str | None,
-    Option("Seconds running handlers may take to finish on shutdown; default 30.", "N"),
-]
-WaitSeconds = Annotated[
-    str | None,
-    Option("Seconds to wait for a database that is away; default: until it is back.", "N"),
-]
+Flags = Annotated[RunOptions, OptionsOf(are_texts=True)]
+"""They are texts: the settings parse them, so that errors read the same wherever a setting was
+made."""
+
 Debug = Annotated[bool, Option("Show the traceback of a module that cannot be imported.")]
 
 
-class RunOptions(Struct, frozen=True):
-    """Settings of a process that have an option. They are texts: the settings parse them, so that
-    errors read the same wherever a setting was made."""
-
-    roles: Roles = None
-    log_format: LogFormat = None
-    log_level: LogLevel = None
-    host: Host = None
-    port: Port = None
-    http_port: HttpPort = None
-    metrics_port: MetricsPort = None
-    metrics_host: MetricsHost = None
-    drain_seconds: DrainSeconds = None
-    wait_seconds: WaitSeconds = None
-
-
 @top.plain_command("run", json=False)
-def run_app(options: RunOptions, target: Target, debug: Debug = False) -> None:
+def run_app(options: Flags, target: Target, debug: Debug = False) -> None:
     """Run an app: handle the messages of its queues until SIGTERM or Ctrl-C, then drain.
 
     The module is imported from the current directory first. Each option can also be set by an
     environment variable, such as TICKWORK_LOG_FORMAT, and in [server] of tickwork.toml.
     """
-    flags: dict[str, Any] = structs.asdict(options)
+    flags: dict[str, Any] = {**options}
     warn_of_variables()
     settings = _settings(flags)
     _run(target, settings, flags, debug=debug)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-from msgspec import Struct, structs
-
 from tickwork.cli.command import Group
-from tickwork.cli.options import Argument, Option, Yes
+from tickwork.cli.options import Argument, Option, OptionsOf, Yes
 from tickwork.cli.output import Report, columns, field_lines
 from tickwork.cli.store_session import confirm
-from tickwork.cli.values import given
+from tickwork.core.options import names_of
+from tickwork.core.options.tenant import TenantLimits
 
 if TYPE_CHECKING:
     from tickwork.client.client import Client
@@ -21,28 +20,6 @@ tenants = Group("Tenants: who shares this database.")
 LISTED = 1_000
 
 TenantId = Annotated[str, Argument("Id of the tenant.", "TENANT", fields=("id",))]
-Weight = Annotated[int | None, Option("Share of shared queues, 1 to 1000; default 1.", "N")]
-MinInterval = Annotated[int | None, Option("Shortest interval of a schedule.", "SECONDS")]
-OwnerMinInterval = Annotated[
-    int | None, Option("Shortest interval of a schedule that has an owner.", "SECONDS")
-]
-SchedulesMax = Annotated[int | None, Option("Most schedules it may have.", "N")]
-OwnerSchedulesMax = Annotated[int | None, Option("Most schedules that one owner may have.", "N")]
-SchedulesRate = Annotated[float | None, Option("Most schedules it may create a second.", "N")]
-MessagesRate = Annotated[float | None, Option("Most messages it may send a second.", "N")]
-RequestsRate = Annotated[
-    float | None, Option("Most HTTP requests its keys may make a second.", "N")
-]
-PayloadMax = Annotated[int | None, Option("Largest body it may send.", "BYTES")]
-BacklogMax = Annotated[int | None, Option("Most messages it may have in all queues.", "N")]
-ClaimedMax = Annotated[int | None, Option("Most messages that may run at a time.", "N")]
-EmailsPerDay = Annotated[int | None, Option("Most emails it may send in a day of UTC.", "N")]
-QueuesMax = Annotated[int | None, Option("Most queues it may have.", "N")]
-EndpointsMax = Annotated[int | None, Option("Most endpoints it may have; default 1000.", "N")]
-SubscriptionsMax = Annotated[
-    int | None, Option("Most subscriptions it may have; default 1000.", "N")
-]
-SessionsMax = Annotated[int | None, Option("Most sessions of the console; default 10000.", "N")]
 OwnerTargets = Annotated[
     list[str] | None,
     Option(
@@ -54,26 +31,7 @@ OwnerTargets = Annotated[
 Reset = Annotated[bool, Option("Remove the limits that are not given, instead of keeping.")]
 
 
-class TenantLimits(Struct, frozen=True):
-    """The limits of a tenant, by their fields; None if not given."""
-
-    weight: Weight = None
-    min_interval_seconds: MinInterval = None
-    owner_min_interval_seconds: OwnerMinInterval = None
-    schedules_max: SchedulesMax = None
-    owner_schedules_max: OwnerSchedulesMax = None
-    schedules_per_second: SchedulesRate = None
-    messages_per_second: MessagesRate = None
-    requests_per_second: RequestsRate = None
-    payload_bytes_max: PayloadMax = None
-    backlog_max: BacklogMax = None
-    claimed_max: ClaimedMax = None
-    emails_per_day: EmailsPerDay = None
-    queues_max: QueuesMax = None
-    endpoints_max: EndpointsMax = None
-    subscriptions_max: SubscriptionsMax = None
-    sessions_max: SessionsMax = None
-    owner_targets: OwnerTargets = None
+Limits = Annotated[TenantLimits, OptionsOf({"owner_targets": OwnerTargets})]
 
 
 def _status(tenant: Tenant) -> str:
@@ -81,9 +39,9 @@ def _status(tenant: Tenant) -> str:
 
 
 @tenants.client_command("create", tenant=False, create=True)
-async def create_tenant(client: Client, tenant_id: TenantId, limits: TenantLimits) -> Report:
+async def create_tenant(client: Client, tenant_id: TenantId, limits: Limits) -> Report:
     """Create a tenant."""
-    made = await client.tenants.create(tenant_id, **given(limits))
+    made = await client.tenants.create(tenant_id, **limits)
     return Report(made, f"created {made.id}")
 
 
@@ -111,11 +69,12 @@ async def show_tenant(client: Client, tenant_id: TenantId) -> Tenant:
 
 @tenants.client_command("limits", tenant=False)
 async def set_limits(
-    client: Client, tenant_id: TenantId, limits: TenantLimits, reset: Reset = False
+    client: Client, tenant_id: TenantId, limits: Limits, reset: Reset = False
 ) -> Report:
     """Change limits of a tenant; those that are not given stay."""
-    changes = structs.asdict(limits) if reset else given(limits)
-    changed = await client.tenants.set_limits(tenant_id, **changes)
+    if reset:
+        limits = {name: limits.get(name) for name in names_of(TenantLimits)}  # type: ignore[assignment]
+    changed = await client.tenants.set_limits(tenant_id, **limits)
     return Report(changed, f"changed {changed.id}")
 
 

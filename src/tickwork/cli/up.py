@@ -12,7 +12,7 @@ from msgspec import Struct, structs
 from tickwork.cli.command import Group
 from tickwork.cli.options import Option
 from tickwork.cli.output import EXIT_BAD_USAGE, fail
-from tickwork.cli.run import LogFormat, WaitSeconds, fail_start
+from tickwork.cli.run import fail_start
 from tickwork.cli.store_session import load_settings, warn_of_variables
 from tickwork.errors import InvalidInput, MissingExtra, TickworkError
 
@@ -31,13 +31,20 @@ top = Group("Runs a server.")
 Host = Annotated[str | None, Option("Address to listen on; default 127.0.0.1.", "ADDRESS")]
 Port = Annotated[str | None, Option("Port to listen on; 0 for any free port; default 8080.", "N")]
 Roles = Annotated[str | None, Option("Roles of the server; default api,scheduler,worker.", "ROLES")]
+LogFormat = Annotated[
+    str | None, Option("Log format: json or console; default console on a terminal.", "FORMAT")
+]
+WaitSeconds = Annotated[
+    str | None,
+    Option("Seconds to wait for a database that is away; default: until it is back.", "N"),
+]
 LogLevel = Annotated[
     str | None, Option("Log level: debug, info, warning, error; default warning.", "LEVEL")
 ]
 
 
 class ServerOptions(Struct, frozen=True):
-    """Settings of a server that have an option, as texts: see `RunOptions`."""
+    """Settings of a server that have an option, as texts: see `cli/run.py`."""
 
     host: Host = None
     port: Port = None

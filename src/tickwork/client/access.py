@@ -22,7 +22,7 @@ from tickwork.client.call import (
 from tickwork.core.api_key import ROTATION_SECONDS, ApiKey, CreatedKey
 from tickwork.core.audit import AuditRecord
 from tickwork.core.model import Tenant
-from tickwork.core.options import TenantLimits
+from tickwork.core.options.tenant import TenantLimits
 
 _TENANT = answer(Tenant)
 

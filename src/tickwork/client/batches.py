@@ -34,9 +34,9 @@ from tickwork.core.answers.batch import BatchAnswer, ItemAnswer
 from tickwork.core.answers.dead_letter import DeadGroups, DeadLetter, Discarded, ReplaySummary
 from tickwork.core.answers.ids import GivenId
 from tickwork.core.message.batch import BatchStatus, ItemStatus
-from tickwork.core.message.body import GivenContentType
 from tickwork.core.message.dead_letter import DeadGroup, MatchingDeadLetters
 from tickwork.core.model import ContentType
+from tickwork.core.options.message import GivenContentType
 from tickwork.errors import FieldError, InvalidInput
 
 PIECE_ITEMS_MAX = 5_000

@@ -42,7 +42,7 @@ from tickwork.core.answers.message_type import MessageType
 from tickwork.core.answers.queue import QueueView, Statistics, Usage
 from tickwork.core.answers.wait import Wait
 from tickwork.core.health import HealthReport
-from tickwork.core.options import SendOptions
+from tickwork.core.options.message import SendOptions
 from tickwork.core.trace import Trace
 from tickwork.errors import FieldError, InvalidInput, NotFound
 from tickwork.extras import client_extra

@@ -33,7 +33,7 @@ from tickwork.core.answers.message import (
 )
 from tickwork.core.answers.queue import Purged, QueueAnswer, QueueView, Statistics, SubscriptionBody
 from tickwork.core.message.body import Outgoing
-from tickwork.core.options import SendOptions
+from tickwork.core.options.message import SendOptions
 from tickwork.core.options.queue import QueueOptions
 from tickwork.core.queue.named_limit import NamedLimit
 

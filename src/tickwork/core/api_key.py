@@ -13,9 +13,9 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from hashlib import sha256
 from hmac import compare_digest
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from tickwork.core.access import Caller, Permission, suspended
 from tickwork.core.fields import NAME_LENGTH_MAX, FieldReader, Reader, text_faults
@@ -165,13 +165,15 @@ def _fits(record: KeyRecord, given: bytes, now: datetime) -> bool:
     return fits
 
 
-class KeyFields(NamedTuple):
-    """What a caller says about a new key, checked."""
+class KeyFields(Struct, frozen=True, kw_only=True):
+    """A new API key."""
 
-    name: str
-    scopes: tuple[Permission, ...]
-    owner: str | None
-    expires_at: datetime | None
+    name: Annotated[str, Meta(description="What the key is for.")]
+    scopes: Annotated[tuple[Permission, ...], Meta(description="No scope implies another.")]
+    owner: Annotated[
+        str | None, Meta(description="One user, whose schedules the key is limited to.")
+    ] = None
+    expires_at: datetime | None = None
 
 
 def read_key_fields(fields: Mapping[str, object], now: datetime) -> KeyFields:
@@ -194,7 +196,7 @@ def read_key_fields(fields: Mapping[str, object], now: datetime) -> KeyFields:
         faults.append(FieldError("expires_at", "must be in the future"))
     if faults:
         raise InvalidInput(faults)
-    return KeyFields(values["name"], tuple(scopes), values.get("owner"), expires_at)
+    return KeyFields(**values | {"scopes": tuple(scopes)})
 
 
 _READERS: dict[str, FieldReader] = {

@@ -40,6 +40,9 @@ RUN_MAX = 2**31 - 1
 CLAIM_NUMBER_MAX = 2**63 - 1
 CLAIMED_MAX = 1_000_000
 BACKLOG_BYTES_MAX = 10**15
+ENDPOINTS_MAX = 1_000
+"""Maximum number of endpoints of a tenant."""
+
 EXCERPT_LENGTH_MAX = 2_000
 HIDDEN_QUEUES = frozenset({"tickwork.alerts", "tickwork.deliveries", "tickwork.endpoints"})
 """Queues that Tickwork itself uses. Nobody else sends to them: their messages are orders to

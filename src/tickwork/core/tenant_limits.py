@@ -10,15 +10,14 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from tickwork.core.answers.ids import Prefix, public_id
-from tickwork.core.delivery.endpoint import ENDPOINTS_MAX
 from tickwork.core.fields import NAME_LENGTH_MAX, TEXT_LENGTH_MAX, text_faults
-from tickwork.core.limits import BODY_BYTES_MAX, CLAIMED_MAX, DELAY_SECONDS_MAX
+from tickwork.core.limits import DELAY_SECONDS_MAX, ENDPOINTS_MAX
 from tickwork.core.message.subscription import SUBSCRIPTIONS_MAX
 from tickwork.core.model import Scope, Tenant
+from tickwork.core.options.declared import faults_of
+from tickwork.core.options.tenant import QUEUES_MAX, SESSIONS_MAX, TenantLimits
 from tickwork.core.owner_targets import check_owner_targets
 from tickwork.core.queue.rate_limit import (
-    RATE_MAX,
-    RATE_MIN,
     allowance,
     bucket_size,
     spend,
@@ -35,13 +34,6 @@ from tickwork.core.schedule.model import (
 )
 from tickwork.errors import Conflict, FieldError, InvalidInput, TooMany
 
-SCHEDULES_MAX = 10**9
-BACKLOG_MAX = 10**9
-EMAILS_MAX = 10**9
-OWNER_SCHEDULES_MAX = 100_000
-QUEUES_MAX = 100_000
-SESSIONS_MAX = 10_000
-
 
 class CountedQuota(NamedTuple):
     """A quota for how many of something a tenant may have: how they are called, how many there may
@@ -49,21 +41,21 @@ class CountedQuota(NamedTuple):
 
     noun: str
     most: int
-    default: int | None
-    advice: str
+    default: int | None = None
+    advice: str = "delete some"
 
 
 COUNTED = {
-    "queues_max": CountedQuota("queues", QUEUES_MAX, None, "delete some"),
-    "endpoints_max": CountedQuota("endpoints", ENDPOINTS_MAX, ENDPOINTS_MAX, "delete some"),
-    "subscriptions_max": CountedQuota(
-        "subscriptions", SUBSCRIPTIONS_MAX, SUBSCRIPTIONS_MAX, "delete some"
-    ),
+    "queues_max": CountedQuota("queues", QUEUES_MAX),
+    "endpoints_max": CountedQuota("endpoints", ENDPOINTS_MAX, ENDPOINTS_MAX),
+    "subscriptions_max": CountedQuota("subscriptions", SUBSCRIPTIONS_MAX, SUBSCRIPTIONS_MAX),
     "sessions_max": CountedQuota(
-        "sessions", SESSIONS_MAX, SESSIONS_MAX,
+        "sessions",
+        SESSIONS_MAX,
+        SESSIONS_MAX,
         "sign out somewhere, sign in with end_others, or wait until one ends",
     ),
-}  # fmt: skip
+}
 
 _INACTIVE = frozenset({ScheduleStatus.COMPLETED, ScheduleStatus.DELETED})
 """Statuses of schedules that do not count towards the limit."""
@@ -74,27 +66,7 @@ def check_tenant(scope: Scope, tenant: Tenant) -> None:
     faults = text_faults("id", tenant.id, NAME_LENGTH_MAX)
     if not scope.is_system:
         faults.append(FieldError("id", "only the system may create or change tenants"))
-    if not 1 <= tenant.weight <= 1_000:
-        faults.append(FieldError("weight", f"must be from 1 to 1000, not {tenant.weight}"))
-    for field, value, least, most in (
-        ("min_interval_seconds", tenant.min_interval_seconds, 1, DELAY_SECONDS_MAX),
-        (
-            "owner_min_interval_seconds", tenant.owner_min_interval_seconds,
-            1, DELAY_SECONDS_MAX,
-        ),
-        ("schedules_max", tenant.schedules_max, 0, SCHEDULES_MAX),
-        ("owner_schedules_max", tenant.owner_schedules_max, 0, OWNER_SCHEDULES_MAX),
-        ("schedules_per_second", tenant.schedules_per_second, RATE_MIN, RATE_MAX),
-        ("messages_per_second", tenant.messages_per_second, RATE_MIN, RATE_MAX),
-        ("requests_per_second", tenant.requests_per_second, RATE_MIN, RATE_MAX),
-        ("payload_bytes_max", tenant.payload_bytes_max, 0, BODY_BYTES_MAX),
-        ("backlog_max", tenant.backlog_max, 0, BACKLOG_MAX),
-        ("claimed_max", tenant.claimed_max, 1, CLAIMED_MAX),
-        ("emails_per_day", tenant.emails_per_day, 0, EMAILS_MAX),
-        *((name, getattr(tenant, name), 0, quota.most) for name, quota in COUNTED.items()),
-    ):  # fmt: skip
-        if value is not None and not least <= value <= most:
-            faults.append(FieldError(field, f"must be from {least:g} to {most:g}, not {value:g}"))
+    faults += faults_of(TenantLimits, tenant)
     faults += check_owner_targets(tenant.owner_targets)
     if faults:
         raise InvalidInput(faults)

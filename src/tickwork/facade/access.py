@@ -12,7 +12,7 @@ from typing import Unpack
 from tickwork.core.api_key import ROTATION_SECONDS, ApiKey, CreatedKey
 from tickwork.core.audit import AuditRecord
 from tickwork.core.model import SYSTEM, Tenant
-from tickwork.core.options import TenantLimits
+from tickwork.core.options.tenant import TenantLimits
 from tickwork.engine.app_engine import AppEngine
 from tickwork.ops import audit, keys, tenants
 

@@ -28,7 +28,8 @@ from tickwork.app.invocation import current_handling
 from tickwork.app.payloads import Payload, declared_payload
 from tickwork.app.services import AsgiApp, declared_service
 from tickwork.app.workflows import declared_workflow
-from tickwork.core.options import FunctionFields, RequestOptions, RunOptions
+from tickwork.core.options import FunctionFields, RequestOptions
+from tickwork.core.options.run import RunOptions
 from tickwork.engine.app_engine import AppEngine
 from tickwork.engine.process import run
 from tickwork.entity.entity import Entity

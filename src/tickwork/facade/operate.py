@@ -24,7 +24,7 @@ from tickwork.core.delivery.alert import AlertTarget, read_alert_target
 from tickwork.core.fields import choice_error, read_id, read_instant, shown
 from tickwork.core.limits import LIST_LIMIT_MAX
 from tickwork.core.message.batch import ItemStatus
-from tickwork.core.message.body import GivenContentType, known_content_type
+from tickwork.core.message.body import known_content_type
 from tickwork.core.message.dead_letter import (
     DeadGroup,
     MatchingDeadLetters,
@@ -32,6 +32,7 @@ from tickwork.core.message.dead_letter import (
 )
 from tickwork.core.message.message_list import MessageSelection, ShownState
 from tickwork.core.model import ContentType
+from tickwork.core.options.message import GivenContentType
 from tickwork.core.options.queue import QueueOptions
 from tickwork.core.queue.stats import QueueStats
 from tickwork.engine.app_engine import AppEngine

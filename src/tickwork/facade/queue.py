@@ -10,7 +10,7 @@ from tickwork.app.message import NamedQueue
 from tickwork.core.answers.ids import Id, Prefix
 from tickwork.core.message.body import Outgoing, is_collection
 from tickwork.core.model import ContentType
-from tickwork.core.options import SendOptions
+from tickwork.core.options.message import SendOptions
 from tickwork.core.queue.stats import QueueStats
 from tickwork.engine.app_engine import AppEngine
 from tickwork.errors import FieldError, InvalidInput

@@ -15,7 +15,8 @@ from tickwork.core.answers.ids import GivenId
 from tickwork.core.fields import read_id
 from tickwork.core.message.batch import BATCH_COMPLETED
 from tickwork.core.message.body import Outgoing
-from tickwork.core.options import BatchOptions, Given, HandlerOptions, SendOptions
+from tickwork.core.options import BatchOptions, Given, HandlerOptions
+from tickwork.core.options.message import SendOptions
 from tickwork.core.options.queue import QueueOptions
 from tickwork.facade.handlers import (
     HandlesBatchesOf,

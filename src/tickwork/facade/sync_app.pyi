@@ -35,21 +35,15 @@ from tickwork.core.entity.model import CountedType, EntityRecord
 from tickwork.core.health import HealthReport
 from tickwork.core.http.message import HttpResponse
 from tickwork.core.message.batch import ItemStatus
-from tickwork.core.message.body import GivenContentType, Outgoing
+from tickwork.core.message.body import Outgoing
 from tickwork.core.message.dead_letter import DeadGroup, MatchingDeadLetters
 from tickwork.core.message.message_list import ShownState
 from tickwork.core.model import Tenant
-from tickwork.core.options import (
-    Given,
-    RuleFields,
-    ScheduleFields,
-    SchedulePatch,
-    SendOptions,
-    StartOptions,
-    TenantLimits,
-)
+from tickwork.core.options import Given, RuleFields, ScheduleFields, SchedulePatch, StartOptions
 from tickwork.core.options.endpoint import EndpointFields, EndpointOptions
+from tickwork.core.options.message import GivenContentType, SendOptions
 from tickwork.core.options.queue import QueueOptions
+from tickwork.core.options.tenant import TenantLimits
 from tickwork.core.queue.named_limit import NamedLimit
 from tickwork.core.queue.stats import QueueStats
 from tickwork.core.schedule.firing import FiringStatus

@@ -38,9 +38,10 @@ from tickwork.core.message.batch import (
     ItemStatus,
     NewBatch,
 )
-from tickwork.core.message.body import GivenContentType, is_collection
+from tickwork.core.message.body import is_collection
 from tickwork.core.message.decide import caused_by
 from tickwork.core.model import BatchWithItems, ContentType, Message, NewMessage, Scope
+from tickwork.core.options.message import GivenContentType
 from tickwork.errors import FieldError, InvalidInput, NotFound, TickworkError
 from tickwork.ops.audit import recorded
 from tickwork.ops.context import Context

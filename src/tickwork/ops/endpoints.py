@@ -21,7 +21,6 @@ from tickwork.core.access import owner_of_new
 from tickwork.core.answers.endpoint import CreatedEndpoint, EndpointAnswer
 from tickwork.core.answers.ids import GivenId
 from tickwork.core.delivery.endpoint import (
-    ENDPOINTS_MAX,
     ENDPOINTS_QUEUE,
     ENDPOINTS_SETTINGS,
     Attempt,
@@ -47,7 +46,7 @@ from tickwork.core.delivery.endpoint_request import (
 from tickwork.core.delivery.publish import published
 from tickwork.core.delivery.signature import SECRET_PREFIX, V1, Sign, new_secret, secret_key
 from tickwork.core.fields import TEXT_LENGTH_MAX, shown, text_faults
-from tickwork.core.limits import check_limit
+from tickwork.core.limits import ENDPOINTS_MAX, check_limit
 from tickwork.core.model import NewMessage, Scope
 from tickwork.core.schedule.fields import parse_id
 from tickwork.errors import (

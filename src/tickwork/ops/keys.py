@@ -40,7 +40,7 @@ async def create_key(context: Context, given: Mapping[str, object]) -> CreatedKe
     """Makes a key of a tenant with the fields `name`, `scopes`, `owner` and `expires_at`."""
     checked = read_key_fields(given, await context.store.now())
     key_id = new_id().hex[:_TIME_DIGITS] + random_bytes(_RANDOM_ID_BYTES).hex()
-    token, fields = new_token(key_id, random_bytes(SECRET_BYTES)), checked._asdict()
+    token, fields = new_token(key_id, random_bytes(SECRET_BYTES)), structs.asdict(checked)
     async with recorded(context, "key.create", key_id, after=fields):
         return await _create(context, token, **fields)
 

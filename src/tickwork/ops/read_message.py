@@ -16,7 +16,8 @@ from tickwork.core.fields import FAULTS_MAX, Reader, read_id, shown, unknown_fau
 from tickwork.core.limits import BATCH_MESSAGES_MAX, check_item
 from tickwork.core.message.batch import BATCH_ITEMS_MAX, Batch, NewBatch
 from tickwork.core.model import ContentType, NewMessage
-from tickwork.core.options import SendOptions, names_of
+from tickwork.core.options import names_of
+from tickwork.core.options.message import SendOptions
 from tickwork.errors import FieldError, InvalidInput, NotFound
 from tickwork.ops.context import Context
 from tickwork.ops.queues import queue_names

@@ -17,10 +17,11 @@ from tickwork.core.answers.ids import Prefix, plain_text, public_id
 from tickwork.core.fields import FAULTS_MAX, unknown_faults
 from tickwork.core.limits import check_not_hidden
 from tickwork.core.message.batch import NewBatch
-from tickwork.core.message.body import GivenContentType, Outgoing, encode_body, known_content_type
+from tickwork.core.message.body import Outgoing, encode_body, known_content_type
 from tickwork.core.message.decide import caused_by
 from tickwork.core.model import ContentType, NewMessage, Send
-from tickwork.core.options import SendOptions, names_of
+from tickwork.core.options import names_of
+from tickwork.core.options.message import GivenContentType, SendOptions
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.ops.context import Context
 from tickwork.ops.events import publish_event

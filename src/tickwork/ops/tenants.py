@@ -11,8 +11,10 @@ from functools import partial
 
 from msgspec import structs
 
-from tickwork.core.fields import NAME_LENGTH_MAX, FieldReader, Reader, shown
+from tickwork.core.fields import NAME_LENGTH_MAX, FieldReader, Reader, reader_of, shown
 from tickwork.core.model import SYSTEM, Scope, Tenant
+from tickwork.core.options.declared import fields_of
+from tickwork.core.options.tenant import TenantLimits
 from tickwork.core.owner_targets import OWNER_TARGETS_MAX
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.ops.audit import recorded
@@ -105,22 +107,7 @@ def _texts(reader: Reader, name: str) -> tuple[str, ...] | None:
 
 
 _READERS: dict[str, FieldReader] = {
-    "weight": lambda reader, name: reader.whole_number(name),
-    "min_interval_seconds": lambda reader, name: reader.whole_number(name),
-    "owner_min_interval_seconds": lambda reader, name: reader.whole_number(name),
-    "schedules_max": lambda reader, name: reader.whole_number(name),
-    "owner_schedules_max": lambda reader, name: reader.whole_number(name),
-    "schedules_per_second": lambda reader, name: reader.number(name),
-    "messages_per_second": lambda reader, name: reader.number(name),
-    "requests_per_second": lambda reader, name: reader.number(name),
-    "payload_bytes_max": lambda reader, name: reader.whole_number(name),
-    "backlog_max": lambda reader, name: reader.whole_number(name),
-    "claimed_max": lambda reader, name: reader.whole_number(name),
-    "emails_per_day": lambda reader, name: reader.whole_number(name),
-    "queues_max": lambda reader, name: reader.whole_number(name),
-    "endpoints_max": lambda reader, name: reader.whole_number(name),
-    "subscriptions_max": lambda reader, name: reader.whole_number(name),
-    "sessions_max": lambda reader, name: reader.whole_number(name),
-    "owner_targets": _texts,
+    name: _texts if name == "owner_targets" else reader_of(field.kind)
+    for name, field in fields_of(TenantLimits).items()
 }
 _DEFAULTS = {name: getattr(Tenant(id="default"), name) for name in _READERS}

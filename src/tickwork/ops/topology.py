@@ -14,7 +14,7 @@ from msgspec import Struct, structs
 
 from tickwork.app.declarations import Registry
 from tickwork.core.answers.message_type import MessageType
-from tickwork.core.delivery.endpoint import ENDPOINTS_MAX
+from tickwork.core.limits import ENDPOINTS_MAX
 from tickwork.core.message.subscription import Subscription, matches
 from tickwork.core.model import SYSTEM, QueueSettings, StoredQueue
 from tickwork.core.topology import Consumer, QueueEntry, ServiceEntry, SubscriptionEntry, Topology

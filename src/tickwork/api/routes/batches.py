@@ -11,7 +11,7 @@ from litestar import Request, Response
 from litestar.di import NamedDependency
 from litestar.openapi.spec import Example
 from litestar.params import Body, FromPath, FromQuery
-from msgspec import Meta, Struct
+from msgspec import Struct
 
 from tickwork.api.once import IdempotencyKey, once
 from tickwork.api.operation import operation
@@ -25,12 +25,13 @@ from tickwork.api.pages import (
     read_page,
 )
 from tickwork.api.query import body_reader, finished, flag
-from tickwork.api.routes.messages import SendRequest
 from tickwork.core.access import Caller, Permission
 from tickwork.core.answers.batch import BatchAnswer, ItemAnswer
 from tickwork.core.answers.ids import Prefix, read_path_id
 from tickwork.core.fields import shown
 from tickwork.core.message.batch import ItemStatus
+from tickwork.core.options import names_of
+from tickwork.core.options.message import MoreItems, NewBatchFields
 from tickwork.ops import batches
 from tickwork.ops.context import Context
 from tickwork.ops.queues import check_visible
@@ -48,24 +49,6 @@ _CREATE = [
 _TAG = "batches"
 
 
-class BatchRequest(Struct, frozen=True, kw_only=True):
-    """A queue and the items: messages, each with its own options. A batch that is `open` takes more
-    items until it is closed, or gets none for an hour."""
-
-    queue: str
-    items: list[SendRequest] = []
-    completion_queue: Annotated[str | None, Meta(description="Gets the event batch.completed.")] = (
-        None
-    )
-    open: bool = False
-
-
-class ItemsRequest(Struct, frozen=True, kw_only=True):
-    """More items of an open batch."""
-
-    items: list[SendRequest]
-
-
 @operation(
     "POST",
     "/v1/batches",
@@ -73,7 +56,7 @@ class ItemsRequest(Struct, frozen=True, kw_only=True):
     tag=_TAG,
     summary="Create a batch",
     status=201,
-    body=BatchRequest,
+    body=NewBatchFields,
     problems=(404, 409, 429),
 )
 async def create_batch(
@@ -85,7 +68,7 @@ async def create_batch(
 ) -> Response[BatchAnswer]:
     """Creates a batch with its items. They run as soon as they are stored. A larger one is opened,
     filled in pieces, and closed."""
-    reader = body_reader(data, *BatchRequest.__struct_fields__)
+    reader = body_reader(data, *names_of(NewBatchFields))
     queue = reader.text("queue")
     completion = reader.text("completion_queue") if reader.has("completion_queue") else None
     is_open = flag(reader, data, "open")
@@ -112,7 +95,7 @@ async def create_batch(
     tag=_TAG,
     summary="Add items to an open batch",
     status=201,
-    body=ItemsRequest,
+    body=MoreItems,
     problems=(409, 429),
 )
 async def add_items(

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 from uuid import UUID
 
 from litestar import Request, Response
 from litestar.di import NamedDependency
 from litestar.openapi.spec import Example
 from litestar.params import Body, FromPath, FromQuery, QueryParameter
-from msgspec import Meta, Struct
 
 from tickwork.api.once import IdempotencyKey, once
 from tickwork.api.operation import operation
@@ -29,46 +28,13 @@ from tickwork.core.answers.ids import Id, Prefix, read_path_id
 from tickwork.core.answers.message import Sent, SentBatch, StoredMessage
 from tickwork.core.limits import DELAY_SECONDS_MAX
 from tickwork.core.message.message_list import MessagePosition, MessageSelection, ShownState
+from tickwork.core.options.message import ManyMessages, MessageFields
 from tickwork.errors import NotFound
 from tickwork.ops import messages, queues, requests, send
 from tickwork.ops.context import Context
 from tickwork.ops.read_message import read_message, read_messages
 
 _AGE_SECONDS_MAX = 400 * 86_400.0
-
-_BODY = Annotated[
-    Any, Meta(description="Any JSON value; a text or base64 for the other content types.")
-]
-
-
-class SendRequest(Struct, frozen=True, kw_only=True):
-    """A message."""
-
-    body: _BODY
-    content_type: Literal["json", "text", "bytes"] = "json"
-    delay_seconds: Annotated[float, Meta(ge=0, le=DELAY_SECONDS_MAX)] = 0.0
-    id: Annotated[
-        str | None, Meta(description="A UUIDv7 of yours: a repeat is not stored twice.")
-    ] = None
-    event_id: Annotated[
-        str | None, Meta(description="An event is handled once in 15 days in a queue.")
-    ] = None
-    type: str | None = None
-    source: str | None = None
-    correlation_id: str | None = None
-    causation_id: str | None = None
-    key: Annotated[str | None, Meta(description="Messages of a key are handled in order.")] = None
-    priority: Annotated[int, Meta(ge=0, le=9)] = 4
-    expires_after_seconds: float | None = None
-
-
-class SendBatchRequest(Struct, frozen=True, kw_only=True):
-    """Up to 100 messages; each may have its own delay."""
-
-    messages: Annotated[list[SendRequest], Meta(max_length=100)]
-    delay_seconds: Annotated[
-        float, Meta(ge=0, le=DELAY_SECONDS_MAX, description="Of messages without their own.")
-    ] = 0.0
 
 
 _SEND = [
@@ -99,7 +65,7 @@ _SEND_BATCH = [
     tag="messages",
     summary="Send a message",
     status=201,
-    body=SendRequest,
+    body=MessageFields,
     problems=(409, 429),
 )
 async def send_message(
@@ -129,7 +95,7 @@ async def send_message(
     tag="messages",
     summary="Send up to 100 messages",
     status=201,
-    body=SendBatchRequest,
+    body=ManyMessages,
     problems=(409, 429),
 )
 async def send_messages(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -25,63 +24,23 @@ from tickwork.api.pages import (
     read_page,
 )
 from tickwork.core.access import Caller, Permission
-from tickwork.core.api_key import ROTATION_SECONDS, ROTATION_SECONDS_MAX, ApiKey, CreatedKey
+from tickwork.core.api_key import (
+    ROTATION_SECONDS,
+    ROTATION_SECONDS_MAX,
+    ApiKey,
+    CreatedKey,
+    KeyFields,
+)
 from tickwork.core.audit import AuditRecord
 from tickwork.core.fields import Reader
 from tickwork.core.model import SYSTEM, Scope, Tenant
+from tickwork.core.options.tenant import NewTenant, TenantLimits
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.ops import audit, keys, tenants
 from tickwork.ops.context import Context
 
 TenantId = FromPath[str]
 KeyId = FromPath[str]
-
-
-class TenantChange(Struct, frozen=True, kw_only=True):
-    """Limits of a tenant; null removes one."""
-
-    weight: Annotated[int, Meta(ge=1, le=1_000, description="Share of shared queues.")] = 1
-    min_interval_seconds: Annotated[int | None, Meta(description="Between two slots.")] = None
-    owner_min_interval_seconds: Annotated[
-        int | None, Meta(description="Between two slots of a schedule that has an owner.")
-    ] = None
-    schedules_max: Annotated[int | None, Meta(description="Number of schedules.")] = None
-    owner_schedules_max: Annotated[
-        int | None, Meta(description="Number of schedules of one owner.")
-    ] = None
-    schedules_per_second: Annotated[float | None, Meta(description="Schedules created.")] = None
-    messages_per_second: Annotated[float | None, Meta(description="Messages sent.")] = None
-    requests_per_second: Annotated[
-        float | None, Meta(description="Requests with all keys together.")
-    ] = None
-    payload_bytes_max: Annotated[int | None, Meta(description="Bytes of a body.")] = None
-    backlog_max: Annotated[int | None, Meta(description="Messages in all queues.")] = None
-    claimed_max: Annotated[int | None, Meta(description="Messages that run at a time.")] = None
-    emails_per_day: Annotated[int | None, Meta(description="Emails in a day of UTC.")] = None
-    queues_max: Annotated[int | None, Meta(description="Number of queues.")] = None
-    endpoints_max: Annotated[int | None, Meta(description="Number of endpoints.")] = None
-    subscriptions_max: Annotated[int | None, Meta(description="Number of subscriptions.")] = None
-    sessions_max: Annotated[int | None, Meta(description="Sessions of the console.")] = None
-    owner_targets: Annotated[
-        tuple[str, ...], Meta(description="Targets of owner-bound callers: queue:NAME, email …")
-    ] = ()
-
-
-class TenantRequest(TenantChange, frozen=True, kw_only=True):
-    """A new tenant."""
-
-    id: str
-
-
-class KeyRequest(Struct, frozen=True, kw_only=True):
-    """A new API key."""
-
-    name: Annotated[str, Meta(description="What the key is for.")]
-    scopes: Annotated[tuple[Permission, ...], Meta(description="No scope implies another.")]
-    owner: Annotated[
-        str | None, Meta(description="One user, whose schedules the key is limited to.")
-    ] = None
-    expires_at: datetime | None = None
 
 
 class RotateRequest(Struct, frozen=True, kw_only=True):
@@ -113,7 +72,7 @@ async def list_tenants(
     tag="access",
     summary="Create a tenant",
     status=201,
-    body=TenantRequest,
+    body=NewTenant,
     problems=(409,),
 )
 async def create_tenant(
@@ -146,7 +105,7 @@ async def get_tenant(tenant: TenantId, context: NamedDependency[Context]) -> Ten
     needs=Permission.ADMIN,
     tag="access",
     summary="Change the limits of a tenant",
-    body=TenantChange,
+    body=TenantLimits,
 )
 async def change_tenant(
     tenant: TenantId,
@@ -207,7 +166,7 @@ async def list_keys(
     tag="access",
     summary="Create an API key",
     status=201,
-    body=KeyRequest,
+    body=KeyFields,
     problems=(409,),
 )
 async def create_key(

@@ -7,7 +7,7 @@ from datetime import datetime
 from msgspec import Struct
 
 from tickwork.core.answers.ids import Id, Prefix, fields_as_in
-from tickwork.core.message.batch import Batch, BatchItem, BatchStatus, ItemStatus
+from tickwork.core.message.batch import Batch, BatchItem, BatchStatus, ItemFields
 
 
 class BatchAnswer(Struct, frozen=True, kw_only=True):
@@ -35,21 +35,10 @@ class BatchAnswer(Struct, frozen=True, kw_only=True):
         return cls(id=Id.of(Prefix.BATCH, batch.id), **fields)
 
 
-class ItemAnswer(Struct, frozen=True, kw_only=True):
-    """An item: the id of its message, and what became of it.
-
-    `attempts` counts handlers that ran, and `error` is the last one that they raised. A failed item
-    has both while its dead letter is open. `started_at` is when a worker made the last claim of an
-    item that is processing or has ended. An item whose event was done before never started.
-    """
+class ItemAnswer(ItemFields[Id], frozen=True, kw_only=True):
+    """An item of a batch, and what became of it."""
 
     id: Id
-    status: ItemStatus
-    attempts: int | None
-    started_at: datetime | None
-    finished_at: datetime | None
-    reason: str | None
-    error: str | None
 
     @classmethod
     def of(cls, item: BatchItem) -> ItemAnswer:

@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-
-from msgspec import Struct, structs
+from msgspec import structs
 
 from tickwork.core.answers.ids import Id, Prefix, fields_as_in
-from tickwork.core.delivery.endpoint import Attempt, DeliveryStatus, EndpointDelivery
+from tickwork.core.delivery.endpoint import Attempt, DeliveryFields, EndpointDelivery
 
 
-class DeliveryAnswer(Struct, frozen=True, kw_only=True):
+class DeliveryAnswer(DeliveryFields[Id], frozen=True, kw_only=True):
     """A delivery of an event to an endpoint: waiting, delivered or dead."""
 
     id: Id
-    tenant: str
     endpoint_id: Id
     message_id: Id
-    event_id: str
-    type: str
-    status: DeliveryStatus
-    attempts: int
-    published_at: datetime
-    delivered_at: datetime | None
-    last_attempt_at: datetime | None
-    last_code: int | None
-    last_error: str | None
 
     @classmethod
     def of(cls, delivery: EndpointDelivery) -> DeliveryAnswer:

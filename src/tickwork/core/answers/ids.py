@@ -22,6 +22,8 @@ from msgspec import Struct
 from tickwork.errors import NotFound
 
 T = TypeVar("T")
+AnId = TypeVar("AnId")
+"""An id in a record: a UUID where it is stored, an `Id` where it is shown."""
 
 
 class Prefix(StrEnum):

@@ -10,7 +10,7 @@ from msgspec import Struct, field, to_builtins
 from tickwork.core import when
 from tickwork.core.answers.ids import Id, Prefix, fields_as_in
 from tickwork.core.delivery.target import AT_LEAST_ONCE
-from tickwork.core.schedule.firing import ChannelOutcome, FiringRecord, FiringStatus
+from tickwork.core.schedule.firing import FiringFields, FiringRecord, FiringStatus
 from tickwork.core.schedule.model import Calendar, ScheduleStatus
 
 
@@ -76,31 +76,11 @@ class Backfilled(Struct, frozen=True):
     slots: tuple[datetime, ...]
 
 
-class FiringAnswer(Struct, frozen=True, kw_only=True):
-    """One row of a schedule's history: an attempt at a slot, a slot that is planned or running, or
-    `count` slots from `slot` to `last_slot` that did not fire.
-
-    `attempt` counts handlers that started, so it is 0 for a slot that never ran. A planned slot has
-    no `started_at`, a running one that of its claim; neither has a `finished_at`. `excerpt` is the
-    start of the answer or the error in one line.
-    """
+class FiringAnswer(FiringFields[Id], frozen=True, kw_only=True):
+    """One row of a schedule's history."""
 
     id: Id
     schedule_id: Id
-    slot: datetime
-    due_at: datetime
-    attempt: int
-    run: int
-    status: FiringStatus
-    reason: str | None
-    started_at: datetime | None
-    finished_at: datetime | None
-    result_code: int | None
-    excerpt: str | None
-    channels: tuple[ChannelOutcome, ...]
-    catch_up: bool
-    count: int
-    last_slot: datetime | None
 
     @classmethod
     def of(cls, firing: FiringRecord) -> FiringAnswer:

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, Generic
 from uuid import UUID
 
 import msgspec
 from msgspec import Struct
 
-from tickwork.core.answers.ids import Prefix, public_id
+from tickwork.core.answers.ids import AnId, Prefix, public_id
 from tickwork.core.delivery.outcome import ErrorKind
 from tickwork.core.delivery.signature import V1
 from tickwork.core.delivery.target import first_byte_fault
@@ -32,9 +32,6 @@ RETRY_SECONDS = (5.0, 300.0, 1_800.0, 7_200.0, 18_000.0, 36_000.0, 50_400.0, 72_
 
 RETRIES_MAX = 20
 """Maximum number of retries an endpoint may ask for."""
-
-ENDPOINTS_MAX = 1_000
-"""Maximum number of endpoints of a tenant."""
 
 TYPES_MAX = 50
 """Maximum number of patterns of an endpoint."""
@@ -201,22 +198,26 @@ class Attempt(Struct, frozen=True, kw_only=True):
         return self.kind is None
 
 
-class EndpointDelivery(Struct, frozen=True, kw_only=True):
+class DeliveryFields(Struct, Generic[AnId], frozen=True, kw_only=True):
     """A delivery of an event to an endpoint. It is `waiting` while its message exists."""
 
-    id: UUID
+    id: AnId
     tenant: str
-    endpoint_id: UUID
-    message_id: UUID
+    endpoint_id: AnId
+    message_id: AnId
     event_id: str
     type: str
     status: DeliveryStatus
-    attempts: int = 0
+    attempts: int
     published_at: datetime
-    delivered_at: datetime | None = None
-    last_attempt_at: datetime | None = None
-    last_code: int | None = None
-    last_error: str | None = None
+    delivered_at: datetime | None
+    last_attempt_at: datetime | None
+    last_code: int | None
+    last_error: str | None
+
+
+class EndpointDelivery(DeliveryFields[UUID], frozen=True, kw_only=True):
+    """A stored delivery."""
 
 
 class DeliverySelection(Struct, frozen=True, kw_only=True):

@@ -17,13 +17,13 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Generic, NamedTuple
 from uuid import UUID
 
 import msgspec
 from msgspec import Struct, structs
 
-from tickwork.core.answers.ids import Prefix, public_id
+from tickwork.core.answers.ids import AnId, Prefix, public_id
 from tickwork.core.model import NewMessage
 from tickwork.core.stable_hash import derived_id
 
@@ -89,7 +89,7 @@ class Batch(Struct, frozen=True, kw_only=True):
     completed_at: datetime | None
 
 
-class BatchItem(Struct, frozen=True):
+class ItemFields(Struct, Generic[AnId], frozen=True, kw_only=True):
     """One item: the id of its message, and its status.
 
     `attempts` counts handlers that ran, and `error` is the last one that they raised. A failed item
@@ -97,13 +97,17 @@ class BatchItem(Struct, frozen=True):
     item that is processing or has ended. An item whose event was done before never started.
     """
 
-    id: UUID
+    id: AnId
     status: ItemStatus
-    reason: str | None = None
-    finished_at: datetime | None = None
-    attempts: int | None = None
-    error: str | None = None
-    started_at: datetime | None = None
+    attempts: int | None
+    started_at: datetime | None
+    finished_at: datetime | None
+    reason: str | None
+    error: str | None
+
+
+class BatchItem(ItemFields[UUID], frozen=True, kw_only=True):
+    """A stored item."""
 
 
 def completed_attempts(status: ItemStatus, failed: int, *, is_started: bool) -> int | None:

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from math import isfinite
 from types import NoneType
-from typing import Any, Final, Generic, Literal, TypeVar, Unpack
+from typing import Any, Final, Generic, TypeVar, Unpack
 
 import msgspec
 
 from tickwork.core.answers.ids import plain_id
 from tickwork.core.fields import choice_error
 from tickwork.core.model import ContentType
-from tickwork.core.options import SendOptions
+from tickwork.core.options.message import GivenContentType, SendOptions
 from tickwork.errors import FieldError, InvalidInput
 
 T = TypeVar("T")
@@ -27,9 +27,6 @@ _BYTES = (bytes, bytearray, memoryview)
 _CONTAINERS = frozenset({dict, list, tuple})
 _WITHOUT_FLOATS = (str, int, NoneType, msgspec.Raw)
 _ALWAYS_FINITE = frozenset({str, int, bool, NoneType, msgspec.Raw})
-
-GivenContentType = ContentType | Literal["json", "text", "bytes"]
-"""A content type as callers may give it."""
 
 _AS_LISTS = bytes.maketrans(b"{}", b"[]")
 _NO_QUOTED_MARKS = bytes(byte for byte in range(256) if byte not in b'[]{}:"')

@@ -6,12 +6,14 @@ not copied again: a message is copied once, from the queue it was sent to.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
+from typing import Generic, NamedTuple
 from uuid import UUID
 
 from msgspec import Struct, structs
 
+from tickwork.core.answers.ids import AnId
 from tickwork.core.model import Message, NewMessage
 from tickwork.core.stable_hash import derived_id
 from tickwork.errors import FieldError
@@ -69,6 +71,15 @@ def beyond_room(room_bytes: int, sizes_bytes: Iterable[int]) -> list[int]:
         else:
             beyond.append(index)
     return beyond
+
+
+class FiredSlots(NamedTuple, Generic[AnId]):
+    """Slots of one schedule that became messages, by their ids."""
+
+    tenant: str
+    queue_id: AnId
+    type: str
+    message_ids: Sequence[AnId]
 
 
 def slot_event(message: Message, now: datetime, expires_at: datetime | None) -> NewMessage:

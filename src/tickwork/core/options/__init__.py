@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypedDict, TypeVar
 
+from tickwork.core.options.endpoint import AnswerSeconds
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import date, datetime, time
 
     from tickwork.core.message.backoff import Backoff
-    from tickwork.core.message.body import GivenContentType
 
 
 T = TypeVar("T")
@@ -41,21 +42,6 @@ def names_of(options: Any) -> frozenset[str]:
 
 OnConflict: TypeAlias = Literal["error", "use_existing", "restart_if_finished"]
 """What a start does if there is a run with its id."""
-
-
-class SendOptions(TypedDict, total=False):
-    """Options of a message: `send`, `send_batch`, `message.send`, `firing.send`, `app.batch`."""
-
-    delay_seconds: float | None
-    priority: int
-    key: str | None
-    event_id: str | None
-    type: str | None
-    source: str | None
-    correlation_id: str | None
-    causation_id: str | None
-    expires_after_seconds: float | None
-    content_type: GivenContentType
 
 
 class BatchOptions(TypedDict, total=False):
@@ -88,21 +74,6 @@ class StartOptions(TypedDict, total=False):
     on_conflict: OnConflict
     deadline_seconds: float | None
     correlation_id: str | None
-
-
-class RunOptions(TypedDict, total=False):
-    """Settings of a process: `app.run`. They are the flags of `tickwork run`."""
-
-    roles: str | Sequence[str] | None
-    host: str | None
-    port: int | None
-    http_port: int | None
-    log_format: Literal["json", "console"] | None
-    log_level: Literal["debug", "info", "warning", "error"] | None
-    metrics_host: str | None
-    metrics_port: int | None
-    drain_seconds: float | None
-    wait_seconds: float | None
 
 
 class TimeOfDay(TypedDict):
@@ -170,13 +141,11 @@ class _WebhookUrl(TypedDict):
     url: str
 
 
-class WebhookTargetFields(_WebhookUrl, total=False):
+class WebhookTargetFields(_WebhookUrl, AnswerSeconds, total=False):
     """Each slot is a request to a URL, with the payload as its body."""
 
     method: Literal["POST", "PUT", "PATCH", "DELETE", "GET"]
     headers: Mapping[str, str]
-    timeout_seconds: int
-    first_byte_seconds: int
     completion: Literal["answer", "callback"]
     complete_within_seconds: int
 
@@ -335,42 +304,3 @@ class ScheduleFields(SchedulePatch, total=False):
 
     owner: str | None
     idempotency_key: str | None
-
-
-class TenantLimits(TypedDict, total=False):
-    """Limits of a tenant; None is no limit, or the default."""
-
-    weight: int | None
-    """Share of shared queues relative to other tenants, 1 to 1,000."""
-    min_interval_seconds: int | None
-    """Seconds between two slots of a schedule, at least."""
-    owner_min_interval_seconds: int | None
-    """Seconds between two slots of a schedule that has an owner, at least."""
-    schedules_max: int | None
-    """Number of schedules, at most."""
-    owner_schedules_max: int | None
-    """Number of schedules of one owner, at most."""
-    schedules_per_second: float | None
-    """Number of schedules created per second, at most."""
-    messages_per_second: float | None
-    """Number of messages sent per second, at most."""
-    requests_per_second: float | None
-    """Number of HTTP requests per second, with all keys together, at most."""
-    payload_bytes_max: int | None
-    """Bytes of a message's body or a schedule's payload, at most."""
-    backlog_max: int | None
-    """Number of messages that wait or run in all queues, at most; more are refused."""
-    claimed_max: int | None
-    """Number of messages that run at a time, in all queues, at most; others wait."""
-    emails_per_day: int | None
-    """Number of emails in a day of UTC, at most. Without it only `default` may send email."""
-    queues_max: int | None
-    """Number of queues, at most."""
-    endpoints_max: int | None
-    """Number of endpoints, at most; 1,000 without it."""
-    subscriptions_max: int | None
-    """Number of subscriptions, at most; 1,000 without it."""
-    sessions_max: int | None
-    """Number of sessions of the console, at most; 10,000 without it."""
-    owner_targets: Sequence[str] | None
-    """Targets that owner-bound callers may use, such as `queue:reminders` or `email`."""

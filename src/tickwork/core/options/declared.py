@@ -11,7 +11,7 @@ a request from them, the API its documentation, and the command line its help (`
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -19,6 +19,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 from msgspec import Struct
 
 from tickwork.core.fields import FieldReader, Reader, reader_of, text_faults
+from tickwork.errors import FieldError
 
 
 class Between(Struct, frozen=True):
@@ -66,6 +67,25 @@ def readers_of(
     return {name: own.get(name) or _reader(field) for name, field in fields_of(options).items()}
 
 
+def faults_of(
+    options: Any, record: Struct, highs: Mapping[str, float] | None = None
+) -> Iterator[FieldError]:
+    """Errors of a record with the fields of a `TypedDict`: numbers out of their range, texts of a
+    wrong length. `highs` are other upper ends of ranges."""
+    for name, field in fields_of(options).items():
+        value = getattr(record, name)
+        if value is None:
+            continue
+        if field.between is not None:
+            low, high = field.between.low, (highs or {}).get(name, field.between.high)
+            if not low <= value <= high:
+                form = "g" if field.takes_none else ""
+                fault = f"must be from {low:{form}} to {high:{form}}, not {value:{form}}"
+                yield FieldError(name, fault)
+        if field.length is not None:
+            yield from text_faults(name, value, field.length.most)
+
+
 def _declared(name: str, hint: Any, is_required: bool) -> DeclaredField:
     said: tuple[Any, ...] = ()
     if get_origin(hint) is Annotated:
@@ -73,12 +93,14 @@ def _declared(name: str, hint: Any, is_required: bool) -> DeclaredField:
         said = tuple(rest)
     members = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
     kinds = tuple(member for member in members if member is not NoneType)
+    if texts := tuple(member for member in kinds if get_origin(member) is Literal):
+        kinds = texts  # An enumeration of the same texts adds none.
     kind = kinds[0] if len(kinds) == 1 else Union[kinds]  # noqa: UP007  made at run time
     return DeclaredField(
         name=name,
         kind=kind,
         is_required=is_required,
-        takes_none=len(kinds) < len(members),
+        takes_none=NoneType in members,
         choices=get_args(kind) if get_origin(kind) is Literal else (),
         between=next((part for part in said if isinstance(part, Between)), None),
         length=next((part for part in said if isinstance(part, Length)), None),

@@ -14,12 +14,30 @@ TIMEOUT_SECONDS_MAX = 300
 """Maximum number of seconds that one delivery may take."""
 
 
-class EndpointOptions(TypedDict, total=False):
+class _Address(TypedDict, total=False):
+    url: Annotated[str, "Address that receives the events."]
+    types: Annotated[str | Sequence[str], "Types of events, or prefixes such as order.*"]
+
+
+class AnswerSeconds(TypedDict, total=False):
+    """How long the receiver of a webhook may take to answer; null is the default."""
+
+    timeout_seconds: Annotated[
+        int | None, Between(1, TIMEOUT_SECONDS_MAX), "Seconds for one delivery; default 30."
+    ]
+    first_byte_seconds: Annotated[
+        int | None,
+        Between(1, TIMEOUT_SECONDS_MAX),
+        "Seconds until an answer begins; at most timeout_seconds.",
+    ]
+
+
+class EndpointOptions(AnswerSeconds, total=False):
     """What an endpoint may have besides its URL and types; null is the default."""
 
     owner: Annotated[str | None, Length(NAME_LENGTH_MAX), "Receive only events of this owner."]
-    description: Annotated[str | None, Length(TEXT_LENGTH_MAX)]
-    method: Literal["POST", "PUT", "PATCH"] | None
+    description: Annotated[str | None, Length(TEXT_LENGTH_MAX), "What it is for."]
+    method: Annotated[Literal["POST", "PUT", "PATCH"] | None, "Method of every delivery."]
     headers: Annotated[Mapping[str, str] | None, "Headers of every delivery."]
     secret_headers: Annotated[Mapping[str, str] | None, "Their values are never shown."]
     ordered: Annotated[bool | None, "Deliver one after the other, oldest first."]
@@ -34,28 +52,18 @@ class EndpointOptions(TypedDict, total=False):
     limit: Annotated[
         str | None, Length(NAME_LENGTH_MAX), "Name of a limit that it shares with others."
     ]
-    timeout_seconds: Annotated[
-        int | None, Between(1, TIMEOUT_SECONDS_MAX), "Seconds for one delivery."
-    ]
-    first_byte_seconds: Annotated[
-        int | None,
-        Between(1, TIMEOUT_SECONDS_MAX),
-        "Seconds until an answer begins; at most timeout_seconds.",
-    ]
     retry_seconds: Annotated[Sequence[float] | None, "Seconds before each retry."]
     permanent_statuses: Annotated[
         Sequence[int] | None, "Statuses of answers after which nothing is retried."
     ]
     signature: Annotated[
-        Literal["v1", "v1a"] | None, "Sign with a shared secret (v1) or a private key (v1a)."
+        Literal["v1", "v1a"] | None,
+        "Sign with a shared secret (v1, default) or a private key (v1a).",
     ]
 
 
-class EndpointFields(EndpointOptions, total=False):
+class EndpointFields(_Address, EndpointOptions, total=False):
     """Fields of an endpoint; null is the default again."""
-
-    url: Annotated[str, "Address that receives the events."]
-    types: Annotated[str | Sequence[str], "Types of events, or prefixes such as order.*"]
 
 
 class NewEndpoint(EndpointFields):

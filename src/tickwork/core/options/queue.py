@@ -22,7 +22,7 @@ class QueueOptions(TypedDict, total=False):
     """Settings of a queue; one that is left out has its default."""
 
     max_batch_size: Annotated[int, Between(1, 100), "Messages of a batch, at most."]
-    max_batch_timeout: Annotated[float, Between(0, 60), "Seconds."]
+    max_batch_timeout: Annotated[float, Between(0, 60), "Seconds to wait for a full batch."]
     max_retries: Annotated[int, Between(0, 100), "Retries after the first attempt."]
     dead_letter_queue: Annotated[
         str | None, Length(NAME_LENGTH_MAX), "Another queue, which also gets dead messages."

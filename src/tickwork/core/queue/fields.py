@@ -15,7 +15,7 @@ from tickwork.core.limits import (
 )
 from tickwork.core.message.backoff import Backoff, backoff_faults, read_backoff
 from tickwork.core.model import QueueSettings
-from tickwork.core.options.declared import fields_of
+from tickwork.core.options.declared import faults_of
 from tickwork.core.options.queue import QueueOptions
 from tickwork.errors import FieldError, InvalidInput
 
@@ -34,20 +34,8 @@ def check_queue(name: str, settings: QueueSettings) -> None:
     """Raises `InvalidInput` for a queue with an invalid name or settings."""
     faults = [*text_faults("name", name, NAME_LENGTH_MAX)]
     has_no_end = name.startswith((RUNS_QUEUE_PREFIX, ENTITIES_PREFIX))
-    for field, declared in fields_of(QueueOptions).items():
-        value = getattr(settings, field)
-        if value is None:
-            continue
-        if declared.between is not None:
-            low, high = declared.between.low, declared.between.high
-            if has_no_end and field in _ENDLESS:
-                high = FOREVER_SECONDS
-            if not low <= value <= high:
-                form = "g" if declared.takes_none else ""
-                fault = f"must be from {low:{form}} to {high:{form}}, not {value:{form}}"
-                faults.append(FieldError(field, fault))
-        if declared.length is not None:
-            faults += text_faults(field, value, declared.length.most)
+    highs = dict.fromkeys(_ENDLESS, FOREVER_SECONDS) if has_no_end else {}
+    faults += faults_of(QueueOptions, settings, highs)
     faults += backoff_faults(settings.backoff, "backoff")
     if settings.dead_letter_queue is not None:
         faults += hidden_queue_faults("dead_letter_queue", settings.dead_letter_queue)

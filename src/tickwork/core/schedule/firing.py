@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import Generic
 from uuid import UUID
 
 from msgspec import Struct
 
+from tickwork.core.answers.ids import AnId
 from tickwork.core.effects import Effect, LockRank
 from tickwork.core.fields import NAME_LENGTH_MAX, text_faults
 from tickwork.core.limits import DELAY_SECONDS_MAX, EXCERPT_LENGTH_MAX
@@ -150,7 +152,7 @@ class FiringResult(Effect, frozen=True, kw_only=True):
         )
 
 
-class FiringRecord(Struct, frozen=True):
+class FiringFields(Struct, Generic[AnId], frozen=True, kw_only=True):
     """One row of a schedule's history: an attempt at a slot, a slot that is planned or running, or
     a run of `count` slots from `slot` to `last_slot` that did not fire.
 
@@ -159,20 +161,25 @@ class FiringRecord(Struct, frozen=True):
     start of the answer or the error in one line.
     """
 
-    id: UUID
-    tenant: str
-    schedule_id: UUID
+    id: AnId
+    schedule_id: AnId
     slot: datetime
-    run: int
+    due_at: datetime
     attempt: int
+    run: int
     status: FiringStatus
     reason: str | None
-    due_at: datetime
-    started_at: datetime | None = None
-    finished_at: datetime | None = None
-    result_code: int | None = None
-    excerpt: str | None = None
-    channels: tuple[ChannelOutcome, ...] = ()
-    catch_up: bool = False
-    count: int = 1
-    last_slot: datetime | None = None
+    started_at: datetime | None
+    finished_at: datetime | None
+    result_code: int | None
+    excerpt: str | None
+    channels: tuple[ChannelOutcome, ...]
+    catch_up: bool
+    count: int
+    last_slot: datetime | None
+
+
+class FiringRecord(FiringFields[UUID], frozen=True, kw_only=True):
+    """A stored row."""
+
+    tenant: str

@@ -14,10 +14,9 @@ from msgspec import structs
 from tickwork.core import when
 from tickwork.core.access import owner_of_new, visible_owner
 from tickwork.core.answers.ids import ENCODER, GivenId, Prefix, parse_public_id, public_id
-from tickwork.core.delivery.endpoint import ENDPOINTS_MAX
 from tickwork.core.entity.call import queue_of
 from tickwork.core.fields import FAULTS_MAX, no_queue, shown
-from tickwork.core.limits import ENTITIES_PREFIX, is_hidden
+from tickwork.core.limits import ENDPOINTS_MAX, ENTITIES_PREFIX, is_hidden
 from tickwork.core.message.body import decode_body
 from tickwork.core.model import SYSTEM, ContentType, QueueSettings, Scope
 from tickwork.core.near_names import nearest

@@ -264,7 +264,13 @@ def _open(message: Message) -> FiringRecord:
         reason=None,
         due_at=message.due_at or message.slot,
         started_at=message.claimed_at or message.waits_since,
+        finished_at=None,
+        result_code=None,
+        excerpt=None,
+        channels=(),
         catch_up=message.catch_up,
+        count=1,
+        last_slot=None,
     )
 
 

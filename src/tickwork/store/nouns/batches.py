@@ -86,8 +86,15 @@ def get_batch(scope: Scope, batch_id: UUID) -> Steps[Batch]:
 
 
 def _read_item(row: Row, status: ItemStatus) -> BatchItem:
-    times = (row["error"], row["started_at"])
-    return BatchItem(row["id"], status, row["reason"], row["ended_at"], row["attempts"], *times)
+    return BatchItem(
+        id=row["id"],
+        status=status,
+        attempts=row["attempts"],
+        started_at=row["started_at"],
+        finished_at=row["ended_at"],
+        reason=row["reason"],
+        error=row["error"],
+    )
 
 
 def _read_batch(row: Row) -> Batch:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import NamedTuple
 from uuid import UUID
 
 from tickwork.core.entity.call import WAITING_CALLS_MAX
@@ -15,7 +16,7 @@ from tickwork.core.entity.model import (
     StorageValues,
 )
 from tickwork.core.limits import check_limit
-from tickwork.core.model import Scope
+from tickwork.core.model import NewMessage, Scope
 from tickwork.store.ids import own_tenant
 from tickwork.store.nouns.hot_paths import HotPaths
 from tickwork.store.shared.columns import Kind
@@ -32,6 +33,16 @@ _COUNT = Statement("count_entities")
 _RECORD = (
     "type", "key", "bytes", "schema_version", "alarm_at", "schedules", "created_at", "updated_at",
 )  # fmt: skip
+
+
+class NewCall(NamedTuple):
+    """A direct call that is to be stored."""
+
+    caller: UUID
+    scope: Scope
+    queue: str
+    message: NewMessage
+    result_key: str | None = None
 
 
 class Entities(Noun, ABC):

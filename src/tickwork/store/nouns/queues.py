@@ -17,8 +17,9 @@ from tickwork.core.model import (
     Scope,
     StoredQueue,
 )
+from tickwork.core.options.tenant import QUEUES_MAX
 from tickwork.core.queue.fields import check_queue
-from tickwork.core.tenant_limits import QUEUES_MAX, check_room
+from tickwork.core.tenant_limits import check_room
 from tickwork.errors import Conflict, NotFound
 from tickwork.store.contract import CheckQueue
 from tickwork.store.ids import new_id

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from tickwork.core.limits import check_system
 from tickwork.core.model import Scope
+from tickwork.core.options.tenant import SESSIONS_MAX
 from tickwork.core.session import Session
-from tickwork.core.tenant_limits import SESSIONS_MAX, check_room
+from tickwork.core.tenant_limits import check_room
 from tickwork.errors import NotFound
 from tickwork.store.nouns.tenants import LOCK_QUOTAS
 from tickwork.store.shared.columns import Kind

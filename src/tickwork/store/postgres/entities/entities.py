@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import UUID
 
 from tickwork.core.entity.call import (
@@ -23,7 +23,7 @@ from tickwork.core.model import NewMessage, Scope, State
 from tickwork.core.queue.stats import CounterName
 from tickwork.errors import NodeExpired
 from tickwork.store.ids import Moment, own_tenant
-from tickwork.store.nouns.entities import Entities
+from tickwork.store.nouns.entities import Entities, NewCall
 from tickwork.store.nouns.hot_paths import HotPaths
 from tickwork.store.postgres.engine.database import Connection, Database
 from tickwork.store.postgres.engine.sql import SQL
@@ -35,13 +35,6 @@ from tickwork.store.shared.counters import CounterKey, Counters
 from tickwork.store.shared.entity_rows import head_of
 from tickwork.store.shared.group_commit import Coalescer
 from tickwork.store.steps import Port
-
-
-class _Entry(NamedTuple):
-    caller: UUID
-    scope: Scope
-    queue: str
-    message: NewMessage
 
 
 class PostgresEntities(Entities):
@@ -63,7 +56,7 @@ class PostgresEntities(Entities):
         self._queues = queues
         self._removal, self._counters = removal, counters
         # One at a time, so that the calls of a process are stored in order.
-        self._coalescer: Coalescer[_Entry, Entered] = Coalescer(self._enter)
+        self._coalescer: Coalescer[NewCall, Entered] = Coalescer(self._enter)
         self._heads: Coalescer[tuple[str, UUID, str | None], EntityHead] = Coalescer(
             self._read_heads, flights_max=2
         )
@@ -80,9 +73,9 @@ class PostgresEntities(Entities):
         # Without the head: the snapshot of the statement that stores the call may be older than the
         # commit that frees the entity.
         check_message(message)
-        return self._coalescer.submit(_Entry(caller, scope, queue, message))
+        return self._coalescer.submit(NewCall(caller, scope, queue, message))
 
-    async def _enter(self, entries: Sequence[_Entry]) -> list[Entered | Exception]:
+    async def _enter(self, entries: Sequence[NewCall]) -> list[Entered | Exception]:
         # The queues are looked up here, so that no call overtakes another.
         queue_ids = {
             (scope, queue): await self._queues.id_of(scope, queue)
@@ -121,7 +114,7 @@ class PostgresEntities(Entities):
 
     async def _let_pass(
         self,
-        entries: Sequence[_Entry],
+        entries: Sequence[NewCall],
         rows: Mapping[int, dict[str, Any]],
         queue_ids: Mapping[tuple[Scope, str], UUID],
     ) -> None:
@@ -210,7 +203,7 @@ class PostgresEntities(Entities):
         await self._coalescer.drain()
 
 
-def _stored(entry: _Entry, queue_id: UUID, row: Any | None) -> Entered | Exception:
+def _stored(entry: NewCall, queue_id: UUID, row: Any | None) -> Entered | Exception:
     """A direct call that was stored, or why it was not."""
     if row is None:
         return NodeExpired(entry.caller)

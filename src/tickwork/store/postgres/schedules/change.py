@@ -19,6 +19,7 @@ from msgspec import structs
 
 from tickwork.core.answers.ids import Prefix, public_id
 from tickwork.core.limits import is_name
+from tickwork.core.message.subscription import FiredSlots
 from tickwork.core.model import Scope
 from tickwork.core.queue.stats import CounterName
 from tickwork.core.schedule.change import Change, Decision
@@ -39,7 +40,7 @@ from tickwork.store.postgres.messages.send import Group
 from tickwork.store.postgres.schedules import rows as schedule_rows
 from tickwork.store.postgres.schedules.create import check_number
 from tickwork.store.postgres.schedules.firings import record_skips
-from tickwork.store.postgres.schedules.slot_copies import FiredSlots, SlotCopies
+from tickwork.store.postgres.schedules.slot_copies import SlotCopies
 from tickwork.store.postgres.schedules.slot_messages import (
     Planned,
     fire_columns,

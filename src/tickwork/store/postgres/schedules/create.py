@@ -29,9 +29,9 @@ import asyncpg
 
 from tickwork.core.limits import is_name
 from tickwork.core.model import Scope
+from tickwork.core.options.tenant import OWNER_SCHEDULES_MAX
 from tickwork.core.schedule.model import NewSchedule, Schedule, check_owner
 from tickwork.core.tenant_limits import (
-    OWNER_SCHEDULES_MAX,
     check_owner_counts,
     check_same_schedule,
     check_schedule_count,

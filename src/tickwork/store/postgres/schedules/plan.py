@@ -16,6 +16,7 @@ from uuid import UUID
 
 from tickwork.core.answers.ids import Prefix, public_id
 from tickwork.core.limits import check_limit, check_system
+from tickwork.core.message.subscription import FiredSlots
 from tickwork.core.model import Scope
 from tickwork.core.queue.stats import CounterName
 from tickwork.core.schedule.model import ordering_key, read_rule, read_terms
@@ -32,7 +33,7 @@ from tickwork.store.postgres.messages.keys import Key, Keys
 from tickwork.store.postgres.messages.send import Group
 from tickwork.store.postgres.schedules.firings import skip_columns
 from tickwork.store.postgres.schedules.rows import OVERLAPS
-from tickwork.store.postgres.schedules.slot_copies import FiredSlots, SlotCopies
+from tickwork.store.postgres.schedules.slot_copies import SlotCopies
 from tickwork.store.postgres.schedules.slot_messages import fire_columns, unless_usual
 from tickwork.store.shared.counters import CounterKey, Counters
 from tickwork.store.shared.shard_layout import ShardLayout

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import UUID
 
-from tickwork.core.message.subscription import copy_id, matches, slot_event
+from tickwork.core.message.subscription import FiredSlots, copy_id, matches, slot_event
 from tickwork.core.model import NewMessage
 from tickwork.store.ids import new_id
 from tickwork.store.postgres.engine.database import Connection
@@ -20,15 +20,6 @@ from tickwork.store.postgres.messages.backlog import BacklogChange
 from tickwork.store.postgres.messages.rows import messages
 from tickwork.store.postgres.messages.send import Group, Parcel, Sender
 from tickwork.store.postgres.messages.subscriptions import PostgresSubscriptions
-
-
-class FiredSlots(NamedTuple):
-    """Slots of one schedule that became messages, by their ids."""
-
-    tenant: str
-    queue_id: UUID
-    type: str
-    message_ids: Sequence[UUID]
 
 
 class SlotCopies:
@@ -47,7 +38,7 @@ class SlotCopies:
     async def store(
         self,
         connection: Connection,
-        fired: Sequence[FiredSlots],
+        fired: Sequence[FiredSlots[UUID]],
         now: datetime,
         backlog: BacklogChange,
     ) -> list[Group]:

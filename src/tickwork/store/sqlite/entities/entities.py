@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Sequence
-from typing import NamedTuple
 from uuid import UUID
 
 import msgspec
@@ -24,7 +23,7 @@ from tickwork.core.model import NewMessage, Scope
 from tickwork.core.queue.stats import CounterName
 from tickwork.errors import NodeExpired
 from tickwork.store.ids import own_tenant
-from tickwork.store.nouns.entities import Entities
+from tickwork.store.nouns.entities import Entities, NewCall
 from tickwork.store.nouns.hot_paths import HotPaths
 from tickwork.store.shared.entity_rows import head_of
 from tickwork.store.shared.group_commit import Coalescer
@@ -40,14 +39,6 @@ from tickwork.store.steps import Port
 _STORAGE = msgspec.json.Decoder(dict[str, str])
 
 
-class _Entry(NamedTuple):
-    caller: UUID
-    scope: Scope
-    queue: str
-    message: NewMessage
-    result_key: str | None
-
-
 class SqliteEntities(Entities):
     """Entities of a tenant. Direct calls of many callers are stored by one piece of work."""
 
@@ -55,7 +46,7 @@ class SqliteEntities(Entities):
         super().__init__(port, paths)
         self._database = database
         # One at a time, so that the calls of a process are stored in order.
-        self._entries: Coalescer[_Entry, Entered] = Coalescer(self._enter)
+        self._entries: Coalescer[NewCall, Entered] = Coalescer(self._enter)
         self._heads: Coalescer[tuple[str, UUID, str | None], EntityHead] = Coalescer(
             self._read_heads, flights_max=2
         )
@@ -70,9 +61,9 @@ class SqliteEntities(Entities):
         result_key: str | None = None,
     ) -> asyncio.Future[Entered]:
         check_message(message)
-        return self._entries.submit(_Entry(caller, scope, queue, message, result_key))
+        return self._entries.submit(NewCall(caller, scope, queue, message, result_key))
 
-    def _enter(self, entries: Sequence[_Entry]) -> Awaitable[list[Entered | Exception]]:
+    def _enter(self, entries: Sequence[NewCall]) -> Awaitable[list[Entered | Exception]]:
         def work(transaction: Transaction) -> list[Entered | Exception]:
             queues = {
                 (scope, queue): UUID(bytes=find_queue(transaction, scope, queue).id)
@@ -105,7 +96,7 @@ class SqliteEntities(Entities):
         )
 
 
-def _enter(transaction: Transaction, queue: UUID, entry: _Entry) -> Entered | Exception:
+def _enter(transaction: Transaction, queue: UUID, entry: NewCall) -> Entered | Exception:
     """A direct call that was stored, or why it was not."""
     m = entry.message
     now = transaction.now

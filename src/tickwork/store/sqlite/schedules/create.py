@@ -12,9 +12,9 @@ from uuid import UUID
 
 from tickwork.core.answers.ids import ENCODER
 from tickwork.core.model import Scope
+from tickwork.core.options.tenant import OWNER_SCHEDULES_MAX
 from tickwork.core.schedule.model import NewSchedule, Schedule, check_owner
 from tickwork.core.tenant_limits import (
-    OWNER_SCHEDULES_MAX,
     check_owner_counts,
     check_same_schedule,
     check_schedule_count,

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import chain
-from typing import NamedTuple
 from uuid import UUID
 
-from tickwork.core.message.subscription import copy_id, matches, slot_event
+from tickwork.core.message.subscription import FiredSlots, copy_id, matches, slot_event
 from tickwork.core.model import NewMessage
 from tickwork.store.sqlite.engine.sql import SQL, for_rows, from_microseconds, in_chunks
 from tickwork.store.sqlite.engine.work import Transaction
@@ -21,16 +20,7 @@ from tickwork.store.sqlite.messages.removal import ID, TENANT, Gone, finish_remo
 from tickwork.store.sqlite.schedules.rows import optional_time
 
 
-class FiredSlots(NamedTuple):
-    """Slots of one schedule that became messages, by their ids."""
-
-    tenant: str
-    queue_id: bytes
-    type: str
-    message_ids: Sequence[bytes]
-
-
-def copy_slots(transaction: Transaction, fired: Iterable[FiredSlots]) -> None:
+def copy_slots(transaction: Transaction, fired: Iterable[FiredSlots[bytes]]) -> None:
     """Copies new messages of slots to subscribers, exempt from the caps of their queues."""
     if not _has_subscriptions(transaction):
         return

@@ -13,6 +13,7 @@ from uuid import UUID
 
 from msgspec import structs
 
+from tickwork.core.message.subscription import FiredSlots
 from tickwork.core.queue.stats import CounterName
 from tickwork.core.schedule.model import (
     OverlapPolicy,
@@ -36,7 +37,6 @@ from tickwork.store.sqlite.engine.work import Transaction
 from tickwork.store.sqlite.messages import rows
 from tickwork.store.sqlite.messages.removal import finish_removal
 from tickwork.store.sqlite.schedules.slot_copies import (
-    FiredSlots,
     copy_slots,
     withdraw_copies,
 )
