@@ -10,7 +10,7 @@ from tests.stores.home import Home
 from tests.stores.open_homes import ModelHome
 from tests.stores.postgres_home import PostgresHome
 from tests.stores.sqlite_home import SqliteHome
-from tickwork.store.contract import Joined
+from tickwork.store.message_contract import Joined
 
 CREATE = "CREATE TABLE ledger (entry TEXT NOT NULL UNIQUE)"
 READ = "SELECT entry FROM ledger ORDER BY entry"

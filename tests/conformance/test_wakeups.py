@@ -21,7 +21,8 @@ from tests.stores.clock import VirtualClock
 from tests.stores.home import Home
 from tickwork.core.message.dead_letter import Pace, Selection
 from tickwork.core.model import DEFAULT, Settlement
-from tickwork.store.contract import Store, Watch
+from tickwork.store.cluster_contract import Watch
+from tickwork.store.contract import Store
 
 SOON_SECONDS = 60.0
 """An upper bound: a wake-up takes milliseconds."""

@@ -30,7 +30,8 @@ from tests.kit.waiting import eventually
 from tests.stores.clock import VirtualClock
 from tests.stores.home import KINDS
 from tickwork.core.model import DEFAULT, SYSTEM
-from tickwork.store.contract import Store, Watch
+from tickwork.store.cluster_contract import Watch
+from tickwork.store.contract import Store
 
 pytestmark = pytest.mark.parametrize("home", KINDS, indirect=True)
 

@@ -10,7 +10,7 @@ from uuid import UUID
 import asyncpg
 
 from tickwork.core.answers.ids import parse_public_id
-from tickwork.store.contract import Joined
+from tickwork.store.message_contract import Joined
 
 EFFECTS = "CREATE TABLE effects (input text NOT NULL, writer text NOT NULL)"
 """A table of the tests: one row per effect, without a constraint against a second one."""

@@ -45,7 +45,7 @@ from tickwork.core.model import (
 )
 from tickwork.core.schedule.firing import FiringResult
 from tickwork.errors import ClaimLost, EventDone, InvalidInput, NotFound, StoreBroken
-from tickwork.store.contract import Joined
+from tickwork.store.message_contract import Joined
 
 
 class MemoryProgress:

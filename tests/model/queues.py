@@ -25,8 +25,8 @@ from tickwork.core.model import (
 from tickwork.core.queue.fields import check_queue
 from tickwork.core.tenant_limits import MessageQuota, check_tenant
 from tickwork.errors import Conflict, NotFound
-from tickwork.store.contract import CheckQueue
 from tickwork.store.ids import new_id, own_tenant
+from tickwork.store.message_contract import CheckQueue
 
 
 class MemoryTenants:

@@ -17,7 +17,7 @@ from tests.stores.open_homes import Homes
 from tickwork.app.invocation import Rows, Written
 from tickwork.core.model import DEFAULT, Counts, Message, Settlement
 from tickwork.errors import StoreUnavailable
-from tickwork.store.contract import Joined
+from tickwork.store.message_contract import Joined
 from tickwork.store.postgres import PostgresStore
 from tickwork.store.postgres.messages.joint_commit import FLIGHTS_MAX, ROLLBACK_ATTEMPTS_MAX
 from tickwork.store.shared.joint_commit import TOGETHER_MAX

@@ -13,7 +13,7 @@ import pytest
 from tests.store.acts import acked, pull, send, together, write
 from tickwork.core.model import DEFAULT, Message, Settlement, SettleResult
 from tickwork.errors import ClaimLost
-from tickwork.store.contract import Joined
+from tickwork.store.message_contract import Joined
 from tickwork.store.sqlite import SqliteStore
 
 ENTRY = "INSERT INTO ledger (entry) VALUES ('booked')"

@@ -40,7 +40,8 @@ from tickwork.core.model import (
 from tickwork.errors import ClaimLost, Conflict, FieldError, InvalidInput, NotFound
 from tickwork.ops.context import Context
 from tickwork.ops.queues import find_queue
-from tickwork.store.contract import Store, Watch
+from tickwork.store.cluster_contract import Watch
+from tickwork.store.contract import Store
 
 PULLED_MAX = BATCH_MESSAGES_MAX
 """Maximum number of messages in one pull."""

@@ -29,7 +29,8 @@ from tickwork.errors import Conflict, FieldError, InvalidInput, NotFound, Precon
 from tickwork.ops.audit import recorded
 from tickwork.ops.context import Context
 from tickwork.ops.schedules.lookup import has_queue
-from tickwork.store.contract import CheckQueue, Store
+from tickwork.store.contract import Store
+from tickwork.store.message_contract import CheckQueue
 
 CHANGE_ATTEMPTS_MAX = 100
 """Maximum number of attempts at a change of some fields while others change the same thing."""

@@ -41,8 +41,9 @@ from tickwork.core.model import (
     Settlement,
 )
 from tickwork.errors import ClaimLost, EventDone, NodeExpired
-from tickwork.store.contract import Joined, Store
+from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
+from tickwork.store.message_contract import Joined
 from tickwork.store.postgres.messages.batch_progress import BatchProgress
 
 PROGRAM = "tests.faults.programs.handler"

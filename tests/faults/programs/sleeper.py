@@ -17,7 +17,8 @@ from tests.faults.steps import claim, claim_one, ending, join, settle
 from tests.kit.points import reach
 from tickwork.core.model import DEFAULT, SYSTEM, Message, Settlement
 from tickwork.errors import TickworkError
-from tickwork.store.contract import Joined, Store
+from tickwork.store.contract import Store
+from tickwork.store.message_contract import Joined
 
 NAME = "sleeper"
 

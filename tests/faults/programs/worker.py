@@ -34,8 +34,9 @@ from tickwork.core.model import (
     Settlement,
 )
 from tickwork.errors import ClaimLost, NodeExpired, StoreUnavailable
-from tickwork.store.contract import Joined, Store
+from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
+from tickwork.store.message_contract import Joined
 
 INPUTS, OUTPUTS = "inputs", "outputs"
 PREFETCH = 10

@@ -46,7 +46,8 @@ from tickwork.service.scheduler.calendars import CalendarCache
 from tickwork.service.scheduler.database_clock import DatabaseClock
 from tickwork.service.scheduler.leadership import HOLD_SECONDS, HoldTimes, Leadership
 from tickwork.service.scheduler.tzdata import TzdataUpdater
-from tickwork.store.contract import Store, Watch
+from tickwork.store.cluster_contract import Watch
+from tickwork.store.contract import Store
 from tickwork.store.ids import SCHEDULES_TOPIC
 
 DUE_BATCH_MAX = 500

@@ -32,7 +32,7 @@ from tickwork.service.worker.invocations import RunningInvocations
 from tickwork.service.worker.permits import Permits
 from tickwork.service.worker.prefetch import Prefetch
 from tickwork.service.worker.settle import Settler
-from tickwork.store.contract import Watch
+from tickwork.store.cluster_contract import Watch
 
 POLL_SECONDS_MIN = 0.05
 """Seconds between two polls of a queue that had messages."""

@@ -17,7 +17,7 @@ from msgspec import structs
 from tickwork.core.model import SYSTEM, Claim, SettleResult
 from tickwork.errors import StoreError, StoreUnavailable
 from tickwork.service.loop import ReportError
-from tickwork.store.contract import Nodes
+from tickwork.store.cluster_contract import Nodes
 from tickwork.store.ids import new_id
 
 PAUSE_SECONDS_MIN = 0.1

@@ -40,8 +40,8 @@ from tickwork.core.model import (
 )
 from tickwork.core.queue.rooms import Line
 from tickwork.errors import InvalidInput, NotFound, StoreBroken
-from tickwork.store.contract import Joined
 from tickwork.store.ids import own_tenant
+from tickwork.store.message_contract import Joined
 from tickwork.store.nouns.hot_paths import HotPaths
 from tickwork.store.nouns.message_list import MessageReader
 from tickwork.store.shared.columns import Kind

@@ -21,8 +21,8 @@ from tickwork.core.options.tenant import QUEUES_MAX
 from tickwork.core.queue.fields import check_queue
 from tickwork.core.tenant_limits import check_room
 from tickwork.errors import Conflict, NotFound
-from tickwork.store.contract import CheckQueue
 from tickwork.store.ids import new_id
+from tickwork.store.message_contract import CheckQueue
 from tickwork.store.nouns.tenants import LOCK_QUOTAS
 from tickwork.store.shared.columns import Kind, read_declared_by, settings_text
 from tickwork.store.steps import NOW, After, Noun, Row, Statement, Steps, Wake, changes, reads

@@ -21,7 +21,7 @@ from typing import Generic, TypeVar
 
 from tickwork.core.model import Ending
 from tickwork.errors import StoreUnavailable
-from tickwork.store.contract import Joined
+from tickwork.store.message_contract import Joined
 
 TOGETHER_MAX = 50
 """Maximum number of rows in one group. A larger settlement runs alone."""

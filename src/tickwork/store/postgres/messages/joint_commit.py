@@ -21,7 +21,7 @@ from asyncpg.connection import _ConnectionProxy
 
 from tickwork.core.model import Ending
 from tickwork.errors import ClaimLost, EventDone
-from tickwork.store.contract import Joined
+from tickwork.store.message_contract import Joined
 from tickwork.store.postgres.engine.database import CONNECT_ERRORS, Connection, Database
 from tickwork.store.postgres.messages.settle_statements import CausedMessages, EndingWriter, Settled
 from tickwork.store.shared.joint_commit import (

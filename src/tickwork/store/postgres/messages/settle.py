@@ -10,7 +10,7 @@ from msgspec import structs
 from tickwork.core.limits import check_settlement, is_next_claim, is_own_claim
 from tickwork.core.model import Ending, Message, Scope, Settlement, SettleResult
 from tickwork.errors import ClaimLost, NotFound, StoreUnavailable
-from tickwork.store.contract import Joined
+from tickwork.store.message_contract import Joined
 from tickwork.store.postgres.endpoints.publish import NewEvent, Publisher
 from tickwork.store.postgres.engine.database import Connection, Database
 from tickwork.store.postgres.engine.sql import SQL

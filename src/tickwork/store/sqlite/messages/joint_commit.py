@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from tickwork.core.limits import check_settlement
 from tickwork.core.model import Ending, Scope, Settlement
 from tickwork.errors import ClaimLost, EventDone
-from tickwork.store.contract import Joined
+from tickwork.store.message_contract import Joined
 from tickwork.store.shared.joint_commit import NOT_ITS_TO_END, Contained, Gathering, Joint
 from tickwork.store.sqlite.engine.database import Database
 from tickwork.store.sqlite.engine.file import breaks_connection, primary_code

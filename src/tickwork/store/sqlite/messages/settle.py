@@ -7,7 +7,7 @@ from itertools import chain
 
 from tickwork.core.limits import check_settlement, is_next_claim, is_own_claim
 from tickwork.core.model import SYSTEM, Ending, Message, Scope, Settlement, SettleResult
-from tickwork.store.contract import Joined
+from tickwork.store.message_contract import Joined
 from tickwork.store.shared.effects import by_rank
 from tickwork.store.shared.group_commit import Coalescer
 from tickwork.store.shared.joined_writes import waiting_writes
