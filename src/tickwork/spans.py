@@ -7,8 +7,8 @@ spans, nothing is imported, and every call here costs a comparison.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal
 
@@ -64,7 +64,6 @@ def is_on() -> bool:
     return _tracer is not None
 
 
-@contextmanager
 def span(
     name: str,
     kind: SpanKind,
@@ -72,22 +71,23 @@ def span(
     *,
     parent: str | None = None,
     links: Sequence[str] = (),
-) -> Iterator[Span | None]:
+) -> AbstractContextManager[Span | None]:
     """A span around the block, below the current one or the `parent`; None if there is no trace.
     `links` are other spans that led to it. `parent` and `links` are as in `traceparent`."""
     if _tracer is None:
-        yield None
-        return
+        return _NO_SPAN
     from opentelemetry import trace
 
-    with _tracer.start_as_current_span(
+    return _tracer.start_as_current_span(
         name,
         context=_context(parent),
         kind=getattr(trace.SpanKind, kind.upper()),
         attributes=attributes,
         links=[trace.Link(_span_context(link)) for link in links],
-    ) as opened:
-        yield opened
+    )
+
+
+_NO_SPAN: AbstractContextManager[None] = nullcontext()
 
 
 def wait_span(name: str, since: datetime, until: datetime, *, parent: str | None) -> None:

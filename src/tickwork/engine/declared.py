@@ -49,8 +49,9 @@ class Declared:
 
     async def create_late(self, store: Store) -> None:
         """Creates the queues and workflows that were declared after the store was opened."""
-        for name in [*self._registry.queues]:
-            await self.ensure_queue(name)
+        if not self._registry.queues.keys() <= self._registry.created:
+            for name in [*self._registry.queues]:
+                await self.ensure_queue(name)
         await self._create_workflows(store)
 
     async def create_for_caller(self, store: Store, theirs: Store) -> None:

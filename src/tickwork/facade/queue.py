@@ -47,7 +47,7 @@ class Queue(NamedQueue[T]):
         Options: `delay_seconds`, `priority`, `key`, `event_id`, `type`, `source`,
         `correlation_id`, `causation_id`, `expires_after_seconds`, `content_type`.
         """
-        (message_id,) = await self.send_batch([body], connection=connection, **options)
+        (message_id,) = await self._send([body], connection, {**options})
         return message_id
 
     async def send_batch(
@@ -65,7 +65,11 @@ class Queue(NamedQueue[T]):
         if not is_collection(bodies):
             fault = f"must be a list of bodies, not {shortened(bodies)}; one alone: send(…)"
             raise InvalidInput([FieldError("bodies", fault)])
-        given: dict[str, Any] = {**options}
+        return await self._send(bodies, connection, {**options})
+
+    async def _send(
+        self, bodies: Sequence[T | Outgoing[T]], connection: object, given: dict[str, Any]
+    ) -> tuple[Id, ...]:
         content_type = given.pop("content_type", ContentType.JSON)
         compose = self._engine.composer.message
         messages = [compose(self.name, body, content_type, given) for body in bodies]

@@ -48,6 +48,9 @@ class Counters:
 
     def add_all(self, many: Iterable[CounterKey]) -> None:
         """Counts one message for each key."""
+        if isinstance(many, list) and len(many) == 1:
+            self.add(many[0])
+            return
         for key, messages in Counter(many).items():
             self.add(key, messages)
 
