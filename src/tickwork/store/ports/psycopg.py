@@ -11,10 +11,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import asyncpg
 import psycopg
+from psycopg.adapt import AdaptersMap
 from psycopg.pq import PipelineStatus, TransactionStatus
 from psycopg.rows import tuple_row
 from psycopg.sql import SQL, Composed, Identifier
@@ -41,6 +42,33 @@ class NamedRow(tuple[Any, ...]):
 
     def keys(self) -> Iterable[str]:
         return self.names.keys()
+
+
+_ADAPTERS = AdaptersMap(psycopg.adapters)
+"""Types as our statements expect them, whatever the caller has changed for its own connection."""
+_ADAPTERS.register_dumper(str, StrDumperUnknown)
+for _name in ("json", "jsonb"):
+    _ADAPTERS.register_loader(_name, TextLoader)
+
+
+class _Cursor(psycopg.RawCursor[Any]):
+    @property
+    def adapters(self) -> AdaptersMap:
+        return _ADAPTERS
+
+
+class _AsyncCursor(psycopg.AsyncRawCursor[Any]):
+    @property
+    def adapters(self) -> AdaptersMap:
+        return _ADAPTERS
+
+
+class _Answer(NamedTuple):
+    """What a statement answers."""
+
+    names: tuple[str, ...]
+    rows: list[tuple[Any, ...]]
+    status: str
 
 
 class PsycopgCaller:
@@ -77,17 +105,19 @@ class PsycopgCaller:
         return True
 
     async def fetch(self, sql: str, *values: object) -> list[NamedRow]:
-        return (await self._run(sql, values))[0]
+        names, rows, _ = await self._run(sql, values)
+        kind = _row_class(names)
+        return [kind(map(_as_utc, row)) for row in rows]
 
     async def fetchrow(self, sql: str, *values: object) -> NamedRow | None:
         return next(iter(await self.fetch(sql, *values)), None)
 
     async def fetchval(self, sql: str, *values: object) -> Any:
-        row = await self.fetchrow(sql, *values)
-        return None if row is None else row[0]
+        _, rows, _ = await self._run(sql, values)
+        return _as_utc(rows[0][0]) if rows else None
 
     async def execute(self, sql: str, *values: object) -> str:
-        return (await self._run(sql, values))[1]
+        return (await self._run(sql, values)).status
 
     async def copy_records_to_table(
         self, table: str, *, records: Iterable[Sequence[object]], columns: Sequence[str]
@@ -96,17 +126,17 @@ class PsycopgCaller:
         sql = SQL("COPY {} ({}) FROM STDIN").format(Identifier(table), names)
         await self._copy(sql, [[_text(value) for value in record] for record in records])
 
-    async def _run(self, sql: str, values: Sequence[object]) -> tuple[list[NamedRow], str]:
-        def run() -> tuple[list[NamedRow], str]:
-            with _as_asyncpg(), psycopg.RawCursor(self.raw, row_factory=tuple_row) as cursor:
-                cursor.execute(*_query(cursor, sql, values))
-                return _rows(cursor, cursor.fetchall() if cursor.description else ())
+    async def _run(self, sql: str, values: Sequence[object]) -> _Answer:
+        def run() -> _Answer:
+            with _as_asyncpg(), _Cursor(self.raw, row_factory=tuple_row) as cursor:
+                cursor.execute(sql, _texts(values))
+                return _answer(cursor, cursor.fetchall() if _has_rows(cursor) else [])
 
         return await in_callers_thread(run)
 
     async def _copy(self, sql: Composed, records: Sequence[Sequence[str | None]]) -> None:
         def run() -> None:
-            with _as_asyncpg(), psycopg.RawCursor(self.raw) as cursor, cursor.copy(sql) as copy:
+            with _as_asyncpg(), _Cursor(self.raw) as cursor, cursor.copy(sql) as copy:
                 for record in records:
                     copy.write_row(record)
 
@@ -116,32 +146,30 @@ class PsycopgCaller:
 class AsyncPsycopgCaller(PsycopgCaller):
     """The same for an `AsyncConnection`."""
 
-    async def _run(self, sql: str, values: Sequence[object]) -> tuple[list[NamedRow], str]:
+    async def _run(self, sql: str, values: Sequence[object]) -> _Answer:
         with _as_asyncpg():
-            async with psycopg.AsyncRawCursor(self.raw, row_factory=tuple_row) as cursor:
-                await cursor.execute(*_query(cursor, sql, values))
-                return _rows(cursor, await cursor.fetchall() if cursor.description else ())
+            async with _AsyncCursor(self.raw, row_factory=tuple_row) as cursor:
+                await cursor.execute(sql, _texts(values))
+                return _answer(cursor, await cursor.fetchall() if _has_rows(cursor) else [])
 
     async def _copy(self, sql: Composed, records: Sequence[Sequence[str | None]]) -> None:
         with _as_asyncpg():
-            async with psycopg.AsyncRawCursor(self.raw) as cursor, cursor.copy(sql) as copy:
+            async with _AsyncCursor(self.raw) as cursor, cursor.copy(sql) as copy:
                 for record in records:
                     await copy.write_row(record)
 
 
-def _query(cursor: Any, sql: str, values: Sequence[object]) -> tuple[Any, ...]:
-    """The arguments of `execute`. The cursor's own types replace those of the caller."""
-    cursor.adapters.register_dumper(str, StrDumperUnknown)
-    for name in ("json", "jsonb"):
-        cursor.adapters.register_loader(name, TextLoader)
-    return (sql, [_text(value) for value in values]) if values else (sql,)
+def _texts(values: Sequence[object]) -> list[str | None] | None:
+    return [None if value is None else _text(value) for value in values] or None
 
 
-def _rows(cursor: Any, found: Iterable[Sequence[Any]]) -> tuple[list[NamedRow], str]:
-    if cursor.description is None:
-        return [], cursor.statusmessage
-    kind = _row_class(tuple(column.name for column in cursor.description))
-    return [kind(map(_as_utc, row)) for row in found], cursor.statusmessage
+def _has_rows(cursor: Any) -> bool:
+    return bool(cursor.pgresult.nfields)
+
+
+def _answer(cursor: Any, rows: list[tuple[Any, ...]]) -> _Answer:
+    names = tuple([column.name for column in cursor.description]) if rows else ()
+    return _Answer(names, rows, cursor.statusmessage)
 
 
 @lru_cache(maxsize=1_000)
