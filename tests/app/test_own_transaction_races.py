@@ -24,6 +24,7 @@ from tests.stores.open_homes import Homes
 from tests.stores.postgres_home import KeptPools
 from tickwork import InvalidInput, Tickwork
 from tickwork.store.postgres.engine.migrate import migrate
+from tickwork.store.postgres.engine.sql import SQL
 
 __all__ = ["shop"]
 
@@ -85,6 +86,38 @@ async def test_two_transactions_send_with_one_key_one_after_the_other(
         await second.commit()
         found = await app.messages.list(QUEUE, key="k")
         assert [message.source for message in found] == ["order-0", "order-2"]
+
+
+@on_every("asyncpg")
+async def test_what_became_of_a_transaction_is_known_by_the_id_that_its_rows_have(
+    shop: tuple[Home, Caller],
+) -> None:
+    home, caller = shop
+    async with caller_of("asyncpg", home) as other:
+
+        async def order(number: int) -> int:
+            insert = "INSERT INTO orders VALUES ($1) RETURNING xmin::text::bigint"
+            return int(await caller.given.fetchval(insert, number))
+
+        async def became(ids: list[int]) -> list[str]:
+            rows = await other.given.fetch(SQL.ended_transactions, ids)
+            status = {row["written_by"]: row["status"] for row in rows}
+            return [status[id_] for id_ in ids]
+
+        committed = await order(1)
+        await caller.begin()
+        outer = await order(2)
+        await caller.execute("SAVEPOINT gone")
+        gone = await order(3)
+        await caller.execute("ROLLBACK TO gone; SAVEPOINT kept")
+        kept = await order(4)
+        ids = [committed, outer, gone, kept, (kept + 1_000) % 2**32]
+        open_ = ["committed", *["in progress"] * 4]
+        assert await became(ids) in (open_, [*open_[:2], "aborted", *open_[3:]])
+        await caller.commit()
+        await order(5)
+        ended = ["committed", "committed", "aborted", "committed", "in progress"]
+        assert await became(ids) == ended
 
 
 @on_every("asyncpg", "psycopg-async")

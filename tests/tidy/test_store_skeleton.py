@@ -104,7 +104,10 @@ STATEMENTS: dict[Path, Listed] = {
     POSTGRES: {
         "whether a caller has committed; SQLite need not know": (
             "meta/add_receipt",
-            "meta/known_receipts",
+            "meta/ended_transactions",
+        ),
+        "one message in a caller's transaction; SQLite's `send_plain` is as small": (
+            "messages/send_one",
         ),
         "which database a connection is of; SQLite compares files": ("meta/identify",),
         "PostgreSQL is the target of a copy, SQLite the source": (

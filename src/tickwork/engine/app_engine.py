@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import (
+    AbstractAsyncContextManager,
     AsyncExitStack,
     asynccontextmanager,
 )
@@ -17,6 +19,7 @@ from contextvars import ContextVar
 from datetime import datetime
 from functools import partial
 from pathlib import Path
+from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
@@ -116,7 +119,7 @@ class AppEngine:
         if there is no such queue."""
         if queue is not None:
             check_queue_name("queue", queue)
-        context = self._context_on(await self.ready(), owner)
+        context = self.context_on(await self.ready(), owner)
         if queue is not None:
             try:
                 await find_queue(context, queue)
@@ -124,7 +127,7 @@ class AppEngine:
                 raise await with_nearest(context, error) from None
         return context
 
-    def _context_on(self, store: Store, owner: str | None) -> Context:
+    def context_on(self, store: Store, owner: str | None) -> Context:
         scope, types = self.scope_of(owner), self.payload_sent
         return Context(store, scope, self.limits, types, self.now, self.outside())
 
@@ -171,24 +174,11 @@ class AppEngine:
             self.now = clock.now
             self.secret_box, self.secret_reader, self.webhook_sink, self.public_url = own
 
-    @asynccontextmanager
-    async def verb_context(
+    def verb_context(
         self, connection: object, *, owner: str | None = None
-    ) -> AsyncIterator[Context]:
+    ) -> AbstractAsyncContextManager[Context]:
         """What a verb works with: in the transaction of a caller's connection, if there is one."""
-        if connection is None:
-            yield await self.context(owner=owner)
-            return
-        check_read()
-        store = await self._open_for_caller()
-        async with store.callers_transaction(connection) as theirs:
-            await self.declared.create_for_caller(store, theirs)
-            try:
-                yield self._context_on(theirs, owner)
-            except NotFound as error:
-                if error.kind == "queue" and error.name in self.registry.created:
-                    raise NotFound("queue", error.name, _TOO_OLD) from None
-                raise
+        return _VerbContext(self, connection, owner)
 
     async def send(
         self, queue: str, messages: Sequence[NewMessage], connection: object = None
@@ -340,7 +330,7 @@ class AppEngine:
             failed.pop_all()
         return store
 
-    async def _open_for_caller(self) -> Store:
+    async def open_for_caller(self) -> Store:
         """The store. If it is opened now, nothing is written to it: the caller's transaction may
         have the only lock for that."""
         token = _OPENS_FOR_CALLER.set(True)
@@ -359,3 +349,40 @@ class AppEngine:
 
     def _call_node(self) -> CallNode:
         return CallNode(lambda: wiring.open_store(self.settings()), wiring.node_name())
+
+
+class _VerbContext:
+    """What a verb works with. (A generator would take longer, for each send.)"""
+
+    def __init__(self, engine: AppEngine, connection: object, owner: str | None) -> None:
+        self._engine = engine
+        self._connection, self._owner = connection, owner
+        self._transaction: AbstractAsyncContextManager[Store] | None = None
+
+    async def __aenter__(self) -> Context:
+        engine = self._engine
+        if self._connection is None:
+            return await engine.context(owner=self._owner)
+        check_read()
+        store = await engine.open_for_caller()
+        transaction = store.callers_transaction(self._connection)
+        theirs = await transaction.__aenter__()
+        try:
+            await engine.declared.create_for_caller(store, theirs)
+            self._transaction = transaction
+        finally:
+            if self._transaction is None:
+                await transaction.__aexit__(*sys.exc_info())
+        return engine.context_on(theirs, self._owner)
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._transaction is not None:
+            await self._transaction.__aexit__(kind, error, trace)
+            missing = error.name if isinstance(error, NotFound) and error.kind == "queue" else None
+            if missing is not None and missing in self._engine.registry.created:
+                raise NotFound("queue", missing, _TOO_OLD) from None

@@ -6,9 +6,11 @@ SQLAlchemy and Django's `connection` are asked for the driver's connection under
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
-from typing import Any, NamedTuple
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
+from functools import lru_cache
+from typing import Any, ClassVar, NamedTuple, Self
 
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.store.ports.callers_thread import in_callers_thread
@@ -27,6 +29,9 @@ BEGIN = {
     "django": "`with transaction.atomic():`",
 }
 """How a transaction is begun in each library."""
+
+CLASSES_REMEMBERED_MAX = 100
+"""Maximum number of classes of which is remembered from which library they are."""
 
 _SESSIONS = frozenset({"Session", "scoped_session"})
 _ASYNC_SESSIONS = frozenset({"AsyncSession", "async_scoped_session"})
@@ -64,23 +69,91 @@ def refuse_failed() -> InvalidInput:
     return refuse("is in a transaction that has failed; roll it back and begin again")
 
 
-class Callers:
-    """The connections on which a verb runs now: one at a time on each, because a savepoint of one
-    would end with that of another."""
+class Callers(ABC):
+    """The connections on which verbs run now: one on each, because a savepoint of one verb would
+    end with that of another."""
 
-    def __init__(self) -> None:
+    def __init__(self, store: Callable[[], Any]) -> None:
+        """`store` gives the store on which such verbs run."""
+        self.store = store
         self._busy: set[int] = set()
 
-    @contextmanager
-    def using(self, connection: object) -> Iterator[None]:
-        """Uses a connection for one verb."""
-        if id(connection) in self._busy:
+    @abstractmethod
+    def caller_of(self, given: Given) -> Any:
+        """The caller whose connection this is; `InvalidInput` for one of another database."""
+
+    @abstractmethod
+    async def check(self, caller: Any) -> None:
+        """Raises `InvalidInput` for a connection that cannot be used."""
+
+    async def begin(self, given: object) -> Any:
+        """Takes a connection for one verb; `InvalidInput` if it cannot be used."""
+        caller = self.caller_of(await driver_connection(given))
+        if id(caller.raw) in self._busy:
             raise refuse("runs another call of Tickwork; await it first")
-        self._busy.add(id(connection))
+        self._busy.add(id(caller.raw))
+        is_taken = False
         try:
-            yield
+            await self.check(caller)
+            is_taken = True
         finally:
-            self._busy.discard(id(connection))
+            if not is_taken:
+                self.end(caller)
+        return caller
+
+    def end(self, caller: Any) -> None:
+        """Gives a connection back."""
+        self._busy.discard(id(caller.raw))
+
+
+class CallersVerb(ABC):
+    """One verb in the transaction of its caller: `async with`, which gives the store on which it
+    runs. An error undoes what it did.
+
+    A class of its own, not a generator: it runs for each send, and generators take longer.
+    """
+
+    _current: ClassVar[ContextVar[Any]]
+
+    def __init__(self, callers: Callers, given: object) -> None:
+        self._callers, self._given = callers, given
+        self.caller: Any = None
+
+    def __init_subclass__(cls) -> None:
+        cls._current = ContextVar(f"{cls.__module__}.{cls.__qualname__}")
+
+    @classmethod
+    def current(cls) -> Self:
+        """The verb of this task."""
+        verb: Self = cls._current.get()
+        return verb
+
+    @abstractmethod
+    async def end(self) -> None:
+        """Keeps what the verb has done."""
+
+    @abstractmethod
+    async def undo(self, error: object) -> None:
+        """Undoes what the verb has done. May raise another error, which says more."""
+
+    async def __aenter__(self) -> Any:
+        self.caller = await self._callers.begin(self._given)
+        self._token = self._current.set(self)
+        return self._callers.store()
+
+    async def __aexit__(self, kind: object, error: object, trace: object) -> None:
+        is_kept = False
+        try:
+            if error is None:
+                await self.end()
+                is_kept = True
+        finally:
+            self._current.reset(self._token)
+            try:
+                if not is_kept:
+                    await self.undo(error)
+            finally:
+                self._callers.end(self.caller)
 
 
 class Given(NamedTuple):
@@ -113,11 +186,17 @@ async def driver_connection(given: object) -> Given:
 
 def _origin(given: object) -> tuple[str, frozenset[str]]:
     """The library that the class of an object is from, and the names of its classes there."""
-    classes = [(cls.__module__.partition(".")[0], cls.__name__) for cls in type(given).__mro__]
+    kind: Any = type(given)
+    return _origin_of(kind)
+
+
+@lru_cache(CLASSES_REMEMBERED_MAX)
+def _origin_of(kind: Any) -> tuple[str, frozenset[str]]:
+    classes = [(cls.__module__.partition(".")[0], cls.__name__) for cls in kind.__mro__]
     for library, _ in classes:
         if library in BEGIN or library == "psycopg_pool":
             return library, frozenset(name for root, name in classes if root == library)
-    raise refuse(f"is a {type(given).__module__}.{type(given).__name__}; {CONNECTIONS}")
+    raise refuse(f"is a {kind.__module__}.{kind.__name__}; {CONNECTIONS}")
 
 
 async def _of_sqlalchemy(given: Any, names: frozenset[str]) -> Given:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from datetime import datetime
 from uuid import UUID
 
@@ -36,6 +36,7 @@ from tickwork.store.postgres.endpoints.publish import Publisher
 from tickwork.store.postgres.engine.callers_database import (
     CallersCounters,
     CallersDatabase,
+    CallersTransaction,
     CallersTransactions,
     CallersWakeups,
 )
@@ -183,8 +184,8 @@ class PostgresStore:
         )
         self.requests = Requests(port)
         self.pruner = PostgresPruner(port, paths, database, moment)
-        self._callers = CallersTransactions(database, counters, self.wakeups)
-        self._of_callers: PostgresStore | None = None
+        self._callers = CallersTransactions(database, counters, self.wakeups, self._of_callers)
+        self._store_of_callers: PostgresStore | None = None
 
     @classmethod
     async def open(
@@ -237,16 +238,18 @@ class PostgresStore:
         )
         return tuple(row["id"] for row in found)
 
-    @asynccontextmanager
-    async def callers_transaction(self, connection: object) -> AsyncIterator[Store]:
-        async with self._callers.verb(connection):
-            if self._of_callers is None:
-                database = CallersDatabase(self._database.url)
-                self._of_callers = PostgresStore(
-                    database, self._moment, self._listen_url, shared=self
-                )
-            self._of_callers.audit.actor = self.audit.actor
-            yield self._of_callers
+    def callers_transaction(self, connection: object) -> AbstractAsyncContextManager[Store]:
+        return CallersTransaction(self._callers, connection)
+
+    def _of_callers(self) -> Store:
+        """The store on which verbs run in the transactions of their callers."""
+        if self._store_of_callers is None:
+            database = CallersDatabase(self._database.url)
+            self._store_of_callers = PostgresStore(
+                database, self._moment, self._listen_url, shared=self
+            )
+        self._store_of_callers.audit.actor = self.audit.actor
+        return self._store_of_callers
 
     async def make_ready(self) -> None:
         await self._database.make_ready(_FREQUENT_STATEMENTS, CONNECTIONS_READY)

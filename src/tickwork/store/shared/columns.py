@@ -9,6 +9,7 @@ SQL files name a list by a placeholder:
 | `/*new.sent*/` | the same, of the rows of `new` |
 | `/*sent_arrays $13*/` | the same as typed array parameters, from `$13` on |
 | `/*sent_values*/` | the same as `?` parameters |
+| `/*plain*/`, `/*plain_parameters $6*/` | what a plain message has of it; as typed parameters |
 | `/*kept*/` | what a dead letter takes over from its message as it is |
 | `/*dead_letter*/` | a dead letter, as `StoredDeadLetter` has it (alias `l`) |
 | `/*firing*/` | a record of a firing, as `FiringRecord` has it (alias `f`) |
@@ -72,29 +73,31 @@ class Kind(StrEnum):
 class Column(Struct, frozen=True):
     """A column of messages.
 
-    `is_sent`: a new message has it, and it is stored as it is. `is_kept`: a dead letter takes it
-    over. `is_rare`: nearly all messages have its default, which a claim on SQLite leaves out.
+    `is_sent`: a new message has it, and it is stored as it is. `is_plain`: one without a key that
+    is no slot, delivery or dead letter has it. `is_kept`: a dead letter takes it over. `is_rare`:
+    nearly all messages have its default, which a claim on SQLite leaves out.
     """
 
     name: str
     kind: Kind
     default: object = None
     is_sent: bool = False
+    is_plain: bool = False
     is_kept: bool = False
     is_rare: bool = False
 
 
 def _column(name: str, kind: Kind, flags: str = "", default: object = None) -> Column:
-    """Flags: `s`ent, `k`ept, `r`are."""
-    return Column(name, kind, default, "s" in flags, "k" in flags, "r" in flags)
+    """Flags: `s`ent, `p`lain, `k`ept, `r`are."""
+    return Column(name, kind, default, *(flag in flags for flag in "spkr"))
 
 
 MESSAGE = (
     _column("tenant", Kind.TEXT),
-    _column("id", Kind.ID, "s"),
+    _column("id", Kind.ID, "sp"),
     _column("queue_id", Kind.ID),
     _column("state", Kind.TEXT, "", "ready"),
-    _column("priority", Kind.SMALL, "sk", 4),
+    _column("priority", Kind.SMALL, "spk", 4),
     _column("claim", Kind.BIG, "r", 0),
     _column("holder", Kind.ID),
     _column("claimed_at", Kind.TIME),
@@ -103,12 +106,12 @@ MESSAGE = (
     _column("visible_at", Kind.TIME),
     _column("sent_at", Kind.TIME, "k"),
     _column("key", Kind.TEXT, "skr"),
-    _column("event_id", Kind.TEXT, "skr"),
-    _column("type", Kind.TEXT, "sk"),
-    _column("source", Kind.TEXT, "sk"),
-    _column("correlation_id", Kind.TEXT, "skr"),
-    _column("causation_id", Kind.TEXT, "skr"),
-    _column("hops", Kind.SMALL, "skr", 0),
+    _column("event_id", Kind.TEXT, "spkr"),
+    _column("type", Kind.TEXT, "spk"),
+    _column("source", Kind.TEXT, "spk"),
+    _column("correlation_id", Kind.TEXT, "spkr"),
+    _column("causation_id", Kind.TEXT, "spkr"),
+    _column("hops", Kind.SMALL, "spkr", 0),
     _column("batch_id", Kind.ID, "kr"),
     _column("schedule_id", Kind.ID, "skr"),
     _column("slot", Kind.TIME, "skr"),
@@ -119,16 +122,17 @@ MESSAGE = (
     _column("terms", Kind.TEXT, "r"),
     _column("idempotency_base", Kind.TEXT, "skr"),
     _column("death", Kind.TEXT, "skr"),
-    _column("traceparent", Kind.TEXT, "sr"),
+    _column("traceparent", Kind.TEXT, "spr"),
     _column("receiver", Kind.TEXT, "skr"),
-    _column("content_type", Kind.TEXT, "skr", ContentType.JSON),
+    _column("content_type", Kind.TEXT, "spkr", ContentType.JSON),
     _column("format", Kind.SMALL, "kr", FORMAT_VERSION),
     _column("last_error", Kind.TEXT, "r"),
-    _column("body", Kind.BYTES, "sk"),
+    _column("body", Kind.BYTES, "spk"),
 )
 """A stored message, in the order of `Message`."""
 
 SENT = tuple(column for column in MESSAGE if column.is_sent)
+PLAIN = tuple(column for column in MESSAGE if column.is_plain)
 KEPT = tuple(column for column in MESSAGE if column.is_kept)
 RARE = tuple(column for column in MESSAGE if column.is_rare)
 
@@ -283,7 +287,15 @@ def compiled(parameters: str, expression: str, **known: object) -> Callable[...,
 
 
 SENT_VALUES = ", ".join(f"m.{column.name}" for column in SENT)
-"""The values of `SENT` of a new message `m`, for `compiled`."""
+PLAIN_VALUES = ", ".join(f"m.{column.name}" for column in PLAIN)
+"""The values of `SENT` and `PLAIN` of a new message `m`, for `compiled`."""
+
+IS_PLAIN = " and ".join(
+    f"m.{column.name} {'is' if column.default is None else '=='} {column.default!r}"
+    for column in SENT
+    if not column.is_plain
+)
+"""Whether a new message `m` has no others, for `compiled`."""
 
 
 def names(columns: Iterable[str], alias: str = "") -> str:
@@ -306,6 +318,11 @@ def arrays(kinds: Sequence[Kind], first: int) -> str:
     return ", ".join(f"${number}::{kind}[]" for number, kind in enumerate(kinds, first))
 
 
+def parameters(kinds: Sequence[Kind], first: int) -> str:
+    """Parameters of PostgreSQL, numbered from `first`."""
+    return ", ".join(f"${number}::{kind}" for number, kind in enumerate(kinds, first))
+
+
 _SENT = [column.name for column in SENT]
 _NEW_SCHEDULE = [name for name, _ in NEW_SCHEDULE]
 _LISTS = {
@@ -313,6 +330,7 @@ _LISTS = {
     "sent": names(_SENT),
     "new.sent": names(_SENT, "new"),
     "sent_values": names("?" * len(_SENT)),
+    "plain": names(column.name for column in PLAIN),
     "kept": names(column.name for column in KEPT),
     "dead_letter": names(StoredDeadLetter.__struct_fields__, "l"),
     "firing": names(FiringRecord.__struct_fields__, "f"),
@@ -356,6 +374,8 @@ def fill_in(sql: str, known: Mapping[str, str]) -> str:
             return once(RUN_STEP, first)
         if name in _ARRAYS:
             return arrays(_ARRAYS[name], first)
+        if name == "plain_parameters":
+            return parameters([column.kind for column in PLAIN], first)
         if name in _SETS:
             return ", ".join(f"{set_} = {mark}{at}" for at, set_ in enumerate(_SETS[name], first))
         return _LISTS.get(name) or known.get(name, found[0])

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from datetime import datetime
 from pathlib import Path
 from uuid import UUID
@@ -37,7 +36,11 @@ from tickwork.store.shared.shard_layout import ShardLayout
 from tickwork.store.shared.watches import within
 from tickwork.store.sqlite.endpoints.deliveries import EndpointWaitWriter
 from tickwork.store.sqlite.endpoints.endpoints import SqliteEndpoints
-from tickwork.store.sqlite.engine.callers_database import CallersDatabase, CallersTransactions
+from tickwork.store.sqlite.engine.callers_database import (
+    CallersDatabase,
+    CallersTransaction,
+    CallersTransactions,
+)
 from tickwork.store.sqlite.engine.database import Database
 from tickwork.store.sqlite.engine.file import BUSY_TIMEOUT_SECONDS, DatabaseFile, locate
 from tickwork.store.sqlite.engine.file_watch import FileWatcher
@@ -135,8 +138,8 @@ class SqliteStore:
         self.pruner = SqlitePruner(port, paths, database)
         self.nodes = SqliteNodes(port, database)
         self.reaper = SqliteReaper(database)
-        self._callers = CallersTransactions(database.file, moment, write_counts)
-        self._of_callers: SqliteStore | None = None
+        self._callers = CallersTransactions(database.file, moment, write_counts, self._of_callers)
+        self._store_of_callers: SqliteStore | None = None
 
     @classmethod
     async def open(
@@ -178,16 +181,18 @@ class SqliteStore:
         )
         return tuple(UUID(bytes=id_) for (id_,) in found)
 
-    @asynccontextmanager
-    async def callers_transaction(self, connection: object) -> AsyncIterator[Store]:
-        async with self._callers.verb(connection):
-            if self._of_callers is None:
-                database = CallersDatabase(self._database.file)
-                self._of_callers = SqliteStore(
-                    database, self._moment, self._file_watcher, shared=self
-                )
-            self._of_callers.audit.actor = self.audit.actor
-            yield self._of_callers
+    def callers_transaction(self, connection: object) -> AbstractAsyncContextManager[Store]:
+        return CallersTransaction(self._callers, connection)
+
+    def _of_callers(self) -> Store:
+        """The store on which verbs run in the transactions of their callers."""
+        if self._store_of_callers is None:
+            database = CallersDatabase(self._database.file)
+            self._store_of_callers = SqliteStore(
+                database, self._moment, self._file_watcher, shared=self
+            )
+        self._store_of_callers.audit.actor = self.audit.actor
+        return self._store_of_callers
 
     async def make_ready(self) -> None:
         """Nothing to do: the file is open."""

@@ -4,17 +4,16 @@ A verb of several statements runs inside a savepoint, so that its error undoes i
 caller's transaction as it was. One statement needs none. Nothing is repeated and no error of the
 driver is translated: the transaction is the caller's.
 
-What a verb does after a commit (count, wake consumers) is kept with a receipt, a row that the
-transaction stores. Once the caller's connection has left the transaction, we look for the receipt
-on our own pool, for all ended transactions at once. If it is there, what was kept is done.
+What a verb does after a commit (count, wake consumers) is kept with the id of the transaction that
+wrote its rows, as the rows have it: inside a savepoint that is an id of its own. On our own pool we
+ask what became of these transactions, for many at once. If one is committed, what was kept is done.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
-from contextvars import ContextVar
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import AsyncExitStack, contextmanager, suppress
 from datetime import datetime
 from typing import Any, TypeVar, cast
 from uuid import UUID
@@ -29,8 +28,8 @@ from tickwork.store.ports.asyncpg import AsyncpgCaller
 from tickwork.store.ports.callers import (
     CONNECTIONS,
     Callers,
+    CallersVerb,
     Given,
-    driver_connection,
     refuse,
     refuse_failed,
 )
@@ -41,16 +40,16 @@ from tickwork.store.shared.counters import CounterKey, Counters
 from tickwork.store.shared.group_commit import Alone, Grouped
 
 LOOK_SECONDS = 0.01
-"""Seconds between two looks whether callers' transactions have ended."""
+"""Seconds between two looks at callers' transactions."""
 
-ASK_SECONDS_MIN = 0.25
+ASK_SECONDS_MIN = LOOK_SECONDS
 ASK_SECONDS_MAX = 5.0
-"""Seconds between two questions for the receipt of a transaction that seems to be open. Its
-connection may be in the next one already."""
+"""Seconds between two questions what became of a transaction; they double. One whose connection is
+seen outside of it is asked for at once."""
 
 WATCHED_MAX = 10_000
-"""Maximum number of verbs whose transactions are watched. What is beyond is found by polling, and
-is not counted."""
+"""Maximum number of transactions that are watched. What is beyond is found by polling, and is not
+counted."""
 
 Result = TypeVar("Result")
 Item = TypeVar("Item")
@@ -58,18 +57,25 @@ Answer = TypeVar("Answer")
 
 _VERB, _STEP = "tickwork_verb", "tickwork_step"
 _FAILED_TRANSACTION = "25P02"
+_IN_PROGRESS, _COMMITTED = "in progress", "committed"
 
 
-class CallersTransaction:
+class CallersTransaction(CallersVerb):
     """One verb in the transaction of its caller."""
 
-    def __init__(self, caller: Any) -> None:
-        self.caller = caller
-        self.connection: Connection = caller.connection
+    def __init__(self, callers: CallersTransactions, given: object) -> None:
+        super().__init__(callers, given)
+        self._transactions = callers
         self._is_open = self._is_used = False
-        self.receipt: UUID | None = None
+        self.written_by: int | None = None
         self.counted: list[tuple[CounterKey, int]] = []
         self.topics: set[UUID] = set()
+
+    @property
+    def connection(self) -> Connection:
+        """The connection of the caller."""
+        connection: Connection = self.caller.connection
+        return connection
 
     async def run(self, work: Callable[[Connection], Awaitable[Result]]) -> Result:
         """Runs statements inside the savepoint of the verb."""
@@ -85,7 +91,7 @@ class CallersTransaction:
         if self._is_used:
             await self.connection.execute(f"SAVEPOINT {_STEP}")
         async with AsyncExitStack() as failing:
-            failing.push_async_callback(self._roll_back, savepoint)
+            failing.push_async_callback(self._roll_back, savepoint, self.written_by)
             result = await self.run(work)
             failing.pop_all()
         if savepoint is _STEP:
@@ -93,25 +99,31 @@ class CallersTransaction:
         return result
 
     async def end(self) -> None:
-        """Keeps what the verb has done."""
-        if self.receipt is None and (self.counted or self.topics):
-            self.receipt = new_id()
-            await self.run(lambda on: on.execute(SQL.add_receipt, self.receipt, None))
-        if self._is_open:
-            await self.connection.execute(f"RELEASE {_VERB}")
+        if self._is_open or self.written_by is None:
+            await self._end()
+        if self.written_by is not None:
+            self._transactions.watch(self, self.written_by)
 
-    async def undo(self) -> None:
-        """Undoes what the verb has done."""
-        if self._is_open:
-            await self._roll_back(_VERB)
+    async def _end(self) -> None:
+        with _errors_of(self.caller):
+            if self.written_by is None and (self.counted or self.topics):
+                self.written_by = await self.run(
+                    lambda on: on.fetchval(SQL.add_receipt, new_id(), None)
+                )
+            if self._is_open:
+                await self.connection.execute(f"RELEASE {_VERB}")
 
-    async def _roll_back(self, savepoint: str) -> None:
+    async def undo(self, error: object) -> None:
+        if self._is_open:
+            await self._roll_back(_VERB, None)
+        if (cause := _cause_of(error)) is not error:
+            raise cause from None
+
+    async def _roll_back(self, savepoint: str, written_by: int | None) -> None:
+        self.written_by = written_by
         end = f"; RELEASE {savepoint}" if savepoint is _STEP else ""
         with suppress(*self.caller.errors):  # The error of the work is the one that counts.
             await self.connection.execute(f"ROLLBACK TO {savepoint}{end}")
-
-
-_CURRENT: ContextVar[CallersTransaction] = ContextVar("tickwork_callers_transaction")
 
 
 class CallersDatabase(Database):
@@ -129,7 +141,7 @@ class CallersDatabase(Database):
         *,
         repeatable: bool = True,  # noqa: ARG002
     ) -> Result:
-        return await _CURRENT.get().run(work)
+        return await CallersTransaction.current().run(work)
 
     async def transact(
         self,
@@ -137,16 +149,19 @@ class CallersDatabase(Database):
         *,
         repeatable: bool = True,  # noqa: ARG002
     ) -> Result:
-        return await _CURRENT.get().transact(work)
+        return await CallersTransaction.current().transact(work)
 
-    async def run_single(
-        self, work: Callable[[Connection], Awaitable[Result]], receipt: UUID
-    ) -> Result:
+    async def run_single(self, work: Callable[[Connection], Awaitable[Result]]) -> Result:
         """Runs one statement without a savepoint: it changes all or nothing by itself."""
-        transaction = _CURRENT.get()
-        result = await work(cast("Connection", _Once(transaction.connection)))
-        transaction.receipt = receipt
-        return result
+        return await work(cast("Connection", _Once(CallersTransaction.current().connection)))
+
+    @property
+    def callers_connection(self) -> Connection:
+        return CallersTransaction.current().connection
+
+    def note_writer(self, written_by: int | None) -> None:
+        if written_by is not None:
+            CallersTransaction.current().written_by = written_by
 
     def grouped(
         self,
@@ -176,56 +191,50 @@ class CallersCounters(Counters):
     """Counts once the caller has committed."""
 
     def add(self, key: CounterKey, messages: int = 1) -> None:
-        _CURRENT.get().counted.append((key, messages))
+        CallersTransaction.current().counted.append((key, messages))
 
 
 class CallersWakeups(PostgresWakeups):
     """Wakes once the caller has committed."""
 
     def notify(self, queue_ids: Iterable[UUID]) -> None:
-        _CURRENT.get().topics |= {*queue_ids}
+        CallersTransaction.current().topics |= {*queue_ids}
 
 
-class CallersTransactions:
-    """The callers' transactions of one process: runs verbs in them, and looks when they end."""
+class CallersTransactions(Callers):
+    """The callers' transactions of one process: looks when they end."""
 
-    def __init__(self, database: Database, counters: Counters, wakeups: PostgresWakeups) -> None:
+    def __init__(
+        self,
+        database: Database,
+        counters: Counters,
+        wakeups: PostgresWakeups,
+        store: Callable[[], Any],
+    ) -> None:
+        super().__init__(store)
         self._database = database
         self._counters, self._wakeups = counters, wakeups
         self._identity: tuple[object, ...] | None = None
         self._known: WeakKeyDictionary[Any, tuple[object, ...]] = WeakKeyDictionary()
-        self._callers = Callers()
-        self._watched: list[_Watched] = []
+        self._watched: dict[int, _Watched] = {}
         self._watching: asyncio.Task[None] | None = None
 
-    @asynccontextmanager
-    async def verb(self, given: object) -> AsyncIterator[None]:
-        """Runs a verb in the open transaction of a connection."""
-        caller = _caller(await driver_connection(given))
-        await caller.check()
-        with self._callers.using(caller.raw), _errors_of(caller):
-            await self._check_database(caller)
-            async with self._verb(CallersTransaction(caller)):
-                yield
+    def caller_of(self, given: Given) -> Any:
+        if given.driver == "asyncpg":
+            return AsyncpgCaller(given)
+        if given.driver in ("psycopg", "psycopg_async"):
+            from tickwork.store.ports.psycopg import AsyncPsycopgCaller, PsycopgCaller
 
-    @asynccontextmanager
-    async def _verb(self, transaction: CallersTransaction) -> AsyncIterator[None]:
-        token = _CURRENT.set(transaction)
-        try:
-            async with AsyncExitStack() as failing:
-                failing.push_async_callback(transaction.undo)
-                yield
-                await transaction.end()
-                failing.pop_all()
-        finally:
-            _CURRENT.reset(token)
-        if transaction.counted or transaction.topics:
-            self._watch(transaction)
+            return (PsycopgCaller if given.driver == "psycopg" else AsyncPsycopgCaller)(given)
+        raise refuse(f"is of a SQLite file, but the app is on PostgreSQL; {CONNECTIONS}")
+
+    async def check(self, caller: Any) -> None:
+        await caller.check()
+        if self._identity is None or self._known.get(caller.raw) != self._identity:
+            with _errors_of(caller):
+                await self._check_database(caller)
 
     async def _check_database(self, caller: Any) -> None:
-        """Raises `InvalidInput` for a connection to another database."""
-        if self._identity is not None and self._known.get(caller.raw) == self._identity:
-            return
         known = await _identify(caller.connection)
         if known != self._identity:  # The server may have been started again.
             self._identity = await self._database.run(_identify)
@@ -236,9 +245,14 @@ class CallersTransactions:
             )
         self._known[caller.raw] = known
 
-    def _watch(self, transaction: CallersTransaction) -> None:
-        if len(self._watched) < WATCHED_MAX:
-            self._watched.append(_Watched(transaction))
+    def watch(self, verb: CallersTransaction, written_by: int) -> None:
+        """Does what a verb has counted and whom it wakes, once its transaction is committed."""
+        watched = self._watched.get(written_by)
+        if watched is None:
+            if len(self._watched) >= WATCHED_MAX:
+                return
+            watched = self._watched[written_by] = _Watched(verb.caller.has_left)
+        watched.add(verb)
         if self._watching is None or self._watching.done():
             self._watching = asyncio.create_task(self._look())
 
@@ -246,30 +260,32 @@ class CallersTransactions:
         while self._watched:
             await asyncio.sleep(LOOK_SECONDS)
             now = monotonic()
-            await self._ask([watched for watched in self._watched if watched.is_due(now)])
+            await self._ask([id_ for id_, watched in self._watched.items() if watched.is_due(now)])
 
-    async def _ask(self, due: Sequence[_Watched]) -> None:
+    async def _ask(self, due: Sequence[int]) -> None:
         """Does what waits for the commits of transactions, as far as they are committed, and drops
         what was rolled back."""
         if not due:
             return
-        # Before the question: what ends after it is asked for again.
-        has_left = {id(watched) for watched in due if watched.has_left()}
-        receipts = [watched.receipt for watched in due]
-        committed: set[UUID] = set()
         with suppress(StoreError):  # Consumers find the messages by polling.
             rows = await self._database.run(
-                lambda connection: connection.fetch(SQL.known_receipts, receipts)
+                lambda connection: connection.fetch(SQL.ended_transactions, due)
             )
-            committed = {row["id"] for row in rows}
+            ended = {row["written_by"]: row["status"] for row in rows}
+            self._do(
+                [self._watched.pop(id_) for id_, status in ended.items() if status == _COMMITTED]
+            )
+            for id_, status in ended.items():
+                if status != _IN_PROGRESS:
+                    self._watched.pop(id_, None)
+
+    def _do(self, committed: Iterable[_Watched]) -> None:
+        """Counts and wakes."""
         topics: set[UUID] = set()
-        for watched in due:
-            if watched.receipt in committed:
-                topics |= watched.topics
-                for key, messages in watched.counted:
-                    self._counters.add(key, messages)
-        over = {id(watched) for watched in due if watched.receipt in committed} | has_left
-        self._watched = [watched for watched in self._watched if id(watched) not in over]
+        for watched in committed:
+            topics |= watched.topics
+            for key, messages in watched.counted.items():
+                self._counters.add(key, messages)
         if topics:
             self._wakeups.notify(topics)
 
@@ -277,37 +293,32 @@ class CallersTransactions:
         """Does what waits for commits that have happened."""
         if self._watching is not None:
             self._watching.cancel()
-        await self._ask(self._watched)
-        self._watched = []
+        await self._ask([*self._watched])
+        self._watched = {}
 
 
 class _Watched:
-    """A verb whose transaction is open, as far as is known."""
+    """A transaction that is open, as far as is known, and what waits for its commit."""
 
-    def __init__(self, transaction: CallersTransaction) -> None:
-        assert transaction.receipt is not None
-        self.receipt = transaction.receipt
-        self.counted, self.topics = transaction.counted, transaction.topics
-        self.has_left: Callable[[], bool] = transaction.caller.has_left
+    def __init__(self, has_left: Callable[[], bool]) -> None:
+        self.counted: dict[CounterKey, int] = {}
+        self.topics: set[UUID] = set()
+        self._has_left = has_left
         self._ask_at, self._seconds = monotonic() + ASK_SECONDS_MIN, ASK_SECONDS_MIN
 
+    def add(self, verb: CallersTransaction) -> None:
+        """Adds what a verb does after the commit."""
+        self.topics |= verb.topics
+        for key, messages in verb.counted:
+            self.counted[key] = self.counted.get(key, 0) + messages
+
     def is_due(self, now: float) -> bool:
-        """Whether to ask for its receipt."""
+        """Whether to ask what became of it."""
         if now >= self._ask_at:
             self._seconds = min(self._seconds * 2, ASK_SECONDS_MAX)
             self._ask_at = now + self._seconds
             return True
-        return self.has_left()
-
-
-def _caller(given: Given) -> Any:
-    if given.driver == "asyncpg":
-        return AsyncpgCaller(given)
-    if given.driver in ("psycopg", "psycopg_async"):
-        from tickwork.store.ports.psycopg import AsyncPsycopgCaller, PsycopgCaller
-
-        return (PsycopgCaller if given.driver == "psycopg" else AsyncPsycopgCaller)(given)
-    raise refuse(f"is of a SQLite file, but the app is on PostgreSQL; {CONNECTIONS}")
+        return self._has_left()
 
 
 async def _identify(connection: Connection) -> tuple[object, ...]:
@@ -324,13 +335,16 @@ async def _identify(connection: Connection) -> tuple[object, ...]:
 
 @contextmanager
 def _errors_of(caller: Any) -> Iterator[None]:
-    """Raises errors as the driver of the caller raised them; of a failed transaction as ours."""
+    """Raises errors as callers see them."""
     try:
         yield
     except (asyncpg.PostgresError, *caller.errors) as error:
-        original = getattr(error, "driver_error", error)
-        if getattr(original, "sqlstate", None) == _FAILED_TRANSACTION:
-            raise refuse_failed() from original
-        if original is not error:
-            raise original from None
-        raise
+        raise _cause_of(error) from None
+
+
+def _cause_of(error: Any) -> Any:
+    """An error as the driver of the caller raised it; of a failed transaction ours."""
+    original = getattr(error, "driver_error", error)
+    if getattr(original, "sqlstate", None) == _FAILED_TRANSACTION:
+        return refuse_failed()
+    return original

@@ -11,7 +11,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, ExitStack, suppress
 from functools import partial
 from typing import TypeAlias, TypeVar
-from uuid import UUID
 
 import asyncpg
 
@@ -213,13 +212,17 @@ class Database:
             return await self.transact(work, repeatable=repeatable)
         return await self._try(work, repeatable=repeatable)
 
-    async def run_single(
-        self,
-        work: Callable[[Connection], Awaitable[Result]],
-        receipt: UUID,  # noqa: ARG002
-    ) -> Result:
-        """Runs one statement, which stores this receipt."""
+    async def run_single(self, work: Callable[[Connection], Awaitable[Result]]) -> Result:
+        """Runs statements of which the first that changes something is the last."""
         return await self.run(work)
+
+    @property
+    def callers_connection(self) -> Connection | None:
+        """The connection of the caller in whose transaction work runs."""
+        return None
+
+    def note_writer(self, written_by: int | None) -> None:
+        """Notes the transaction that has written a row."""
 
     async def fetch_with_custom_plan(self, statement: str, *values: object) -> list[asyncpg.Record]:
         """Runs a query with a plan for its actual values."""

@@ -1,13 +1,12 @@
 """Sends messages on PostgreSQL: groups in one statement, or many by COPY.
 
 Messages without a key, for queues without a cap, are stored by one statement that commits by
-itself. Other sends are one transaction: it reserves positions in keys, stores the messages, and
-adds their bytes to the backlog.
+itself; one alone in the transaction of a caller by a small one. Other sends are one transaction: it
+reserves positions in keys, stores the messages, and adds their bytes to the backlog.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -31,7 +30,7 @@ from tickwork.store.postgres.messages.backlog import BacklogChange, change_backl
 from tickwork.store.postgres.messages.keys import Key, KeyPosition, Keys
 from tickwork.store.postgres.messages.subscriptions import PostgresSubscriptions
 from tickwork.store.postgres.queues import PostgresQueues
-from tickwork.store.shared.columns import SENT, SENT_VALUES, compiled
+from tickwork.store.shared.columns import IS_PLAIN, PLAIN_VALUES, SENT, SENT_VALUES, compiled
 from tickwork.store.shared.counters import CounterKey, Counters
 from tickwork.store.shared.group_commit import Grouped
 
@@ -43,6 +42,8 @@ cannot change before the second."""
 
 _SENT = tuple(column.name for column in SENT)
 _sent_values = compiled("m", f"({SENT_VALUES})")
+_plain_values = compiled("m", f"({PLAIN_VALUES})")
+_is_plain = compiled("m", IS_PLAIN)
 _record = compiled(
     "group, position, now, visible_at, expires_at, m",
     "(group.tenant, group.queue_id, group.batch_id, position.state, position.position, now, "
@@ -121,7 +122,11 @@ class Sender:
 
     async def _submit(self, scope: Scope, queue: str, messages: Sequence[NewMessage]) -> None:
         parcel = await self.parcel(scope, queue, messages)
-        await self._coalescer.submit(parcel, len(messages))
+        connection = self._database.callers_connection
+        if connection is not None and await self._store_one(connection, parcel):
+            self.after_commit([parcel.group])
+        else:
+            await self._coalescer.submit(parcel, len(messages))
 
     async def parcel(self, scope: Scope, queue: str, messages: Sequence[NewMessage]) -> Parcel:
         """Looks up the queue and the subscribers of messages."""
@@ -189,8 +194,27 @@ class Sender:
 
         if not self._needs_transaction(parcels):
             with suppress(_CapUnknown):
-                return await self._database.run_single(work, receipt)
+                return await self._database.run_single(work)
         return await self._database.transact(work)
+
+    async def _store_one(self, connection: Connection, parcel: Parcel) -> bool:
+        """Stores a parcel in the transaction of a caller if it is one plain message. Returns False
+        if it was not stored: then `store` does it, or says why not."""
+        group = parcel.group
+        message = group.messages[0]
+        if len(group.messages) > 1 or parcel.subscribers or not _is_plain(message):
+            return False
+        written_by = await connection.fetchval(
+            SQL.send_one,
+            self._moment(),
+            group.tenant,
+            group.queue_id,
+            message.delay_seconds,
+            message.expires_after_seconds,
+            *_plain_values(message),
+        )
+        self._database.note_writer(written_by)
+        return written_by is not None
 
     def _needs_transaction(self, parcels: Sequence[Parcel]) -> bool:
         return any(
@@ -308,6 +332,7 @@ class Sender:
                 self._queues.forget(queue_ids)
                 self._subscriptions.forget()
                 raise NotFound("queue", ", ".join(sorted({group.queue for group in groups})))
+            self._database.note_writer(found[0]["written_by"] if found else None)
             capped_now = {row["id"] for row in found if row["is_capped"]}
             if capped_now == capped:
                 return found
@@ -351,13 +376,15 @@ class Sender:
     def after_commit(self, groups: Iterable[Group]) -> None:
         """Counts the messages and wakes consumers, after the commit."""
         groups = list(groups)
-        counted = Counter(
-            CounterKey(group.queue_id, group.tenant, group.counter, m.type or "", m.source or "")
-            for group in groups
-            for m in group.messages
+        self._counters.add_all(
+            [
+                CounterKey(
+                    group.queue_id, group.tenant, group.counter, m.type or "", m.source or ""
+                )
+                for group in groups
+                for m in group.messages
+            ]
         )
-        for counter, messages in counted.items():
-            self._counters.add(counter, messages)
         self.wake({group.queue_id for group in groups})
 
     def wake(self, queue_ids: Iterable[UUID]) -> None:

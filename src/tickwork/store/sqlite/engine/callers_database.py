@@ -8,9 +8,8 @@ other processes.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager, suppress
-from contextvars import ContextVar
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -18,8 +17,8 @@ from tickwork.store.ids import Moment
 from tickwork.store.ports.callers import (
     CONNECTIONS,
     Callers,
+    CallersVerb,
     Given,
-    driver_connection,
     refuse,
 )
 from tickwork.store.ports.sqlite import AiosqliteCaller, CallersConnection, SqliteCaller
@@ -46,27 +45,26 @@ Count = Callable[[Transaction, Sequence[tuple[CounterKey, int]]], None]
 _VERB, _STEP = "tickwork_verb", "tickwork_step"
 
 
-class CallersTransaction:
+class CallersTransaction(CallersVerb):
     """One verb in the transaction of its caller."""
 
-    def __init__(self, caller: SqliteCaller, moment: Moment, count: Count) -> None:
-        self._caller = caller
-        self._moment, self._count = moment, count
+    def __init__(self, callers: CallersTransactions, given: object) -> None:
+        super().__init__(callers, given)
+        self._moment, self._count = callers.moment, callers.count
         self._is_open = False
 
     async def carry_out(self, work: Callable[[Transaction], Result]) -> Result:
         """Runs work, all or nothing."""
-        return await self._caller.call(lambda connection: self._run(connection, work))
+        result: Result = await self.caller.call(lambda connection: self._run(connection, work))
+        return result
 
     async def end(self) -> None:
-        """Keeps what the verb has done."""
         if self._is_open:
-            await self._caller.call(lambda connection: _execute(connection, f"RELEASE {_VERB}"))
+            await self.caller.call(lambda connection: _execute(connection, f"RELEASE {_VERB}"))
 
-    async def undo(self) -> None:
-        """Undoes what the verb has done."""
+    async def undo(self, error: object) -> None:  # noqa: ARG002
         if self._is_open:
-            await self._caller.call(lambda connection: _roll_back(connection, _VERB))
+            await self.caller.call(lambda connection: _roll_back(connection, _VERB))
 
     def _run(self, connection: sqlite3.Connection, work: Callable[[Transaction], Result]) -> Result:
         with _plain_texts(connection):
@@ -87,9 +85,6 @@ class CallersTransaction:
         return result
 
 
-_CURRENT: ContextVar[CallersTransaction] = ContextVar("tickwork_callers_file_transaction")
-
-
 class CallersDatabase(Database):
     """Runs work on the connection of the caller whose verb this is."""
 
@@ -103,10 +98,10 @@ class CallersDatabase(Database):
         rows: int = 1,  # noqa: ARG002
         alone: bool = False,  # noqa: ARG002
     ) -> Awaitable[Result]:
-        return _CURRENT.get().carry_out(work)
+        return CallersTransaction.current().carry_out(work)
 
     def read(self, work: Callable[[Transaction], Result]) -> Awaitable[Result]:
-        return _CURRENT.get().carry_out(work)
+        return CallersTransaction.current().carry_out(work)
 
     def grouped(
         self, commit: Callable[[Sequence[Item]], Awaitable[Sequence[Answer | Exception]]]
@@ -114,40 +109,27 @@ class CallersDatabase(Database):
         return Alone(commit)
 
 
-class CallersTransactions:
-    """Runs verbs in the transactions of callers."""
+class CallersTransactions(Callers):
+    """The callers' transactions of one process."""
 
-    def __init__(self, file: DatabaseFile, moment: Moment, count: Count) -> None:
-        self._file, self._count = file, count
-        self._moment = moment
-        self._callers = Callers()
+    def __init__(
+        self, file: DatabaseFile, moment: Moment, count: Count, store: Callable[[], Any]
+    ) -> None:
+        super().__init__(store)
+        self._file = file
+        self.moment, self.count = moment, count
 
-    @asynccontextmanager
-    async def verb(self, given: object) -> AsyncIterator[None]:
-        """Runs a verb in the open transaction of a connection."""
-        caller = _caller(await driver_connection(given))
-        with self._callers.using(caller.raw):
-            await caller.check()
-            if await caller.call(_identity) != self._file.identity:
-                raise refuse(f"is to another file than {self._file.path}; {CONNECTIONS}")
-            transaction = CallersTransaction(caller, self._moment, self._count)
-            token = _CURRENT.set(transaction)
-            try:
-                async with AsyncExitStack() as failing:
-                    failing.push_async_callback(transaction.undo)
-                    yield
-                    await transaction.end()
-                    failing.pop_all()
-            finally:
-                _CURRENT.reset(token)
+    def caller_of(self, given: Given) -> SqliteCaller:
+        if given.driver == "sqlite3":
+            return SqliteCaller(given)
+        if given.driver == "aiosqlite":
+            return AiosqliteCaller(given)
+        raise refuse(f"is of {given.driver}, but the app is on a SQLite file; {CONNECTIONS}")
 
-
-def _caller(given: Given) -> SqliteCaller:
-    if given.driver == "sqlite3":
-        return SqliteCaller(given)
-    if given.driver == "aiosqlite":
-        return AiosqliteCaller(given)
-    raise refuse(f"is of {given.driver}, but the app is on a SQLite file; {CONNECTIONS}")
+    async def check(self, caller: SqliteCaller) -> None:
+        await caller.check()
+        if await caller.call(_identity) != self._file.identity:
+            raise refuse(f"is to another file than {self._file.path}; {CONNECTIONS}")
 
 
 def _identity(connection: sqlite3.Connection) -> Identity | None:

@@ -11,7 +11,7 @@ receipt AS (
     WHERE (SELECT count(*) FROM target WHERE is_capped = (id = ANY ($5::uuid[])))
         = cardinality($4::uuid[])
     ON CONFLICT (id) DO NOTHING
-    RETURNING id
+    RETURNING id, xmin::text::bigint AS written_by
 ),
 stored AS (
     INSERT INTO tickwork_messages (
@@ -33,7 +33,8 @@ stored AS (
 ),
 -- Returns the stored ids only if some were not stored, or if the caller asks for them.
 said AS MATERIALIZED (SELECT $3 OR count(*) < cardinality($6::text[]) AS which FROM stored)
-SELECT target.id, target.is_capped, sum.messages, sum.bytes, sum.tenants, sum.ids
+SELECT target.id, target.is_capped, sum.messages, sum.bytes, sum.tenants, sum.ids,
+    (SELECT written_by FROM receipt) AS written_by
 FROM target LEFT JOIN (
     SELECT
         queue_id, count(*) AS messages, sum(bytes) AS bytes,
