@@ -291,3 +291,37 @@ async def test_a_gate_learns_the_limits_of_a_receiver_and_is_told_when_they_have
             assert claims(owned=2) == ([0], False)
             assert told == [1]
         assert len(told) == 2
+
+
+async def test_what_one_claim_may_take_no_other_takes_until_it_is_answered() -> None:
+    limits, told = HostLimits(Limit(None, 5), _Clock()), list[int]()
+    with limits.admitted("default", [SLOW], receiver="endpoint slow") as wait_seconds:
+        assert wait_seconds == 0
+    first, second = (ReceiverGate(limits.receivers, "endpoint slow") for _ in range(2))
+    second.on_room = lambda: told.append(1)
+    asked = [("default", "", 100)]
+    (of_first, of_second) = (gate.rooms([]) for gate in (first, second))
+    assert (of_first.quotas(asked), of_second.quotas(asked)) == ([5], [0])
+    assert not second.note(of_second, [])
+    assert not told
+    first.note(of_first, [])
+    assert told, "the first one took nothing"
+    assert second.rooms([]).quotas(asked) == [5]
+
+
+def test_a_receiver_that_has_answered_gets_the_next_one_while_that_is_recorded() -> None:
+    limits = HostLimits(Limit(None, 1), _Clock())
+    gate = ReceiverGate(limits.receivers, "endpoint slow")
+    message = cast(Message, SimpleNamespace(tenant="default", receiver=None))
+
+    def room() -> list[int]:
+        return gate.rooms([message]).quotas([("default", "", 100)])
+
+    admission = limits.admitted("default", [SLOW], receiver="endpoint slow")
+    with admission:
+        assert room() == [0]
+        admission.answered()
+        assert room() == [1]
+        with limits.admitted("default", [SLOW]) as wait_seconds:
+            assert wait_seconds == 0
+    assert room() == [0], "the claim is another one's"

@@ -19,8 +19,8 @@ from tickwork.facade.app import Tickwork, engine_of
 EVENTS = 60
 AT_ONCE = 3
 TAKES_SECONDS = 0.02
-WAITING_MAX = AT_ONCE + 2 * (AT_ONCE + int(AT_ONCE / TAKES_SECONDS * 0.1))
-"""What runs, and what two claims take that are made at once."""
+WAITING_MAX = AT_ONCE + int(AT_ONCE / TAKES_SECONDS * 0.1) + AT_ONCE
+"""What runs, a tenth of a second of what ends, and a round for a throughput measured too high."""
 
 
 class Slow:
@@ -63,13 +63,14 @@ async def send(app: Tickwork, way: str, url: str) -> str:
         for _ in range(EVENTS):
             await app.schedules.create(once_at="2026-01-01T00:00:00Z", target_url=url)
         return "tickwork.deliveries"
-    await app.endpoints.create("slow", url=url, types=["order.paid"])
-    if way == "push":
-        await app.queue("work", push_to="slow").send_batch([{}] * EVENTS)
-        return "work"
-    for number in range(EVENTS):
-        await app.events.publish("order.paid", {"number": number})
-    return "tickwork.endpoints"
+    if way == "events":
+        await app.endpoints.create("slow", url=url, types=["order.paid"])
+        for number in range(EVENTS):
+            await app.events.publish("order.paid", {"number": number})
+        return "tickwork.endpoints"
+    await app.endpoints.create("slow", url=url, types=[])
+    await app.queue("work", push_to="slow").send_batch([{}] * EVENTS)
+    return "work"
 
 
 @pytest.mark.parametrize("way", ["push", "events", "schedules"])
@@ -81,7 +82,7 @@ async def test_a_receiver_with_a_limit_is_a_place_to_wait_in(app: Tickwork, way:
         store = (await engine_of(app).context()).store
 
         async def is_done() -> bool:
-            scope = SYSTEM if way != "push" else (await engine_of(app).context()).scope
+            scope = (await engine_of(app).context()).scope if way == "push" else SYSTEM
             counts = (await store.stats.queue(scope, queue)).counts
             settled = EVENTS - counts.ready - counts.claimed
             waiting.append(counts.claimed - max(slow.answered - settled, 0))

@@ -13,7 +13,7 @@ others come, it is held to its share. An endpoint has limits of its own besides.
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -90,6 +90,7 @@ class HostLimits:
         self._paces: dict[str, HostPace] = {}
         self._throughputs: dict[str, Throughput] = {}
         self._lines: dict[str, deque[_Waiter]] = {}
+        self._concluding: Counter[str] = Counter()
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self.receivers = Receivers(self)
         self._forget_above = RECEIVERS_MAX
@@ -171,6 +172,17 @@ class HostLimits:
             self.receivers.wake(name, limit)
         self._wake()
 
+    def conclude(self, limits: Mapping[str, Limit]) -> None:
+        """What became of a delivery is being recorded, after its end."""
+        self._concluding.update(limits.keys())
+
+    def concluded(self, limits: Mapping[str, Limit]) -> None:
+        """It is recorded, and its claim ends."""
+        for name in limits:
+            self._concluding[name] -= 1
+            if not self._concluding[name]:
+                del self._concluding[name]
+
     def send_away(self, limits: Mapping[str, Limit], full: Sequence[str]) -> tuple[float, str]:
         """The seconds after which a delivery comes back that was not started, and what limits
         it."""
@@ -247,6 +259,7 @@ class HostLimits:
         pace, throughput = self._paces.get(name, IDLE), self._throughputs.get(name)
         per_second = 0.0 if throughput is None else throughput.per_second(monotonic())
         waiting = len(self._lines.get(name, ()))
+        claimed -= self._concluding.get(name, 0)
         return room_of(pace, limit, self._clock(), per_second, waiting=waiting, claimed=claimed)
 
     def room_of_tenant(self, tenant: str, claimed: Mapping[str, int]) -> Room:
@@ -255,7 +268,8 @@ class HostLimits:
         if self._shares is None:
             return Room(name, CLAIMED_MAX)
         running = self._paces.get(name, IDLE).running
-        own, others = max(running, claimed.get(name, 0)), self._running - running
+        owned = claimed.get(name, 0) - self._concluding.get(name, 0)
+        own, others = max(running, owned), self._running - running
         return Room(name, max(self._shares.tenant, self._shares.node - others) - own)
 
     def seconds_until_room(self, name: str, limit: Limit) -> float:
@@ -308,13 +322,15 @@ class HostLimits:
 class _Admission:
     """Deliveries from the start to the end of a block. A generator would be shorter, and slower."""
 
-    __slots__ = ("_host_limits", "_is_started", "_limits", "_tenant", "limited_by")
+    __slots__ = (
+        "_host_limits", "_is_answered", "_is_started", "_limits", "_tenant", "limited_by",
+    )  # fmt: skip
 
     def __init__(self, host_limits: HostLimits, limits: Mapping[str, Limit], tenant: str) -> None:
         self._host_limits = host_limits
         self._limits = limits
         self._tenant = tenant
-        self._is_started = False
+        self._is_started = self._is_answered = False
         self.limited_by: str | None = None
 
     def __enter__(self) -> float:
@@ -333,8 +349,17 @@ class _Admission:
         self._is_started = True
         return 0.0
 
+    def answered(self) -> None:
+        """The receivers have answered: others may start, before this block ends."""
+        if self._is_started and not self._is_answered:
+            self._is_answered = True
+            self._host_limits.conclude(self._limits)
+            self._host_limits.end(self._limits)
+
     def __exit__(self, *_: object) -> None:
-        if self._is_started:
+        if self._is_answered:
+            self._host_limits.concluded(self._limits)
+        elif self._is_started:
             self._host_limits.end(self._limits)
 
     async def __aexit__(self, *_: object) -> None:

@@ -54,6 +54,7 @@ class Receivers:
         self._known: dict[tuple[str, str], Mapping[str, Limit]] = {}
         self._limit_by_name: dict[str, Limit] = {}
         self._waiting: dict[str, set[ReceiverGate]] = {}
+        self._asked: dict[ReceiverGate, Rooms] = {}
 
     def note(self, tenant: str, receiver: str, limits: Mapping[str, Limit]) -> None:
         """Notes the limits of a receiver, by their names."""
@@ -66,9 +67,15 @@ class Receivers:
         if is_new:
             self._wake(_unknown_limit(tenant, receiver))
 
-    def rooms_of(self, tenant: str, receiver: str, claimed: Mapping[str, int]) -> list[Room]:
+    def rooms_of(
+        self,
+        tenant: str,
+        receiver: str,
+        claimed: Mapping[str, int],
+        reserved: Mapping[str, int],
+    ) -> list[Room]:
         """How many more deliveries to claim for a receiver by each of its limits. `claimed` counts
-        by limit those that the asking consumer has."""
+        by limit those that the asking consumer has, `reserved` what others may claim now."""
         if not receiver:
             return [Room(SEVERAL, SEVERAL_MAX - claimed.get(SEVERAL, 0))]
         limits = self._known.get((tenant, receiver))
@@ -76,10 +83,30 @@ class Receivers:
             own = _unknown_limit(tenant, receiver)
             return [Room(UNKNOWN, UNKNOWN_MAX), Room(own, UNKNOWN_ONES - claimed.get(own, 0))]
         return [
-            Room(name, self.limits.room(name, limit, claimed.get(name, 0)))
+            Room(name, self.limits.room(name, limit, claimed.get(name, 0)) - reserved.get(name, 0))
             for name, limit in limits.items()
             if limit != NO_LIMIT
         ]
+
+    def ask(self, gate: ReceiverGate, rooms: Rooms) -> None:
+        """A gate claims within these rooms. Nobody else is let go what it may take."""
+        self._asked[gate] = rooms
+
+    def answer(self, gate: ReceiverGate) -> None:
+        """What it did not take is free again."""
+        rooms = self._asked.pop(gate, None)
+        for name in () if rooms is None else rooms.reserved:
+            self.wake(name, self._limit_by_name.get(name, NO_LIMIT))
+
+    def reserved(self, gate: ReceiverGate) -> Mapping[str, int]:
+        """How much of each limit the claims of other gates may take."""
+        # A claim may ask in another thread.
+        asked = [*self._asked.items()]
+        reserved = Counter[str]()
+        for other, rooms in asked:
+            if other is not gate:
+                reserved.update(rooms.reserved)
+        return reserved
 
     def limits_of(self, tenant: str, receiver: str) -> Iterable[str]:
         """The limits of a receiver by their names."""
@@ -136,13 +163,22 @@ class ReceiverGate:
             for name in self._receivers.limits_of(tenant, self._receiver or receiver or ""):
                 claimed[name] += messages
         receivers = self._receivers
-        return Rooms(
-            lambda tenant, receiver: receivers.rooms_of(
-                tenant, self._receiver or receiver, claimed
-            ),
+
+        reserved: Mapping[str, int] | None = None
+
+        def rooms_of(tenant: str, receiver: str) -> list[Room]:
+            nonlocal reserved
+            if reserved is None:  # Not before the claim begins: it may wait for others.
+                reserved = receivers.reserved(self)
+            return receivers.rooms_of(tenant, self._receiver or receiver, claimed, reserved)
+
+        rooms = Rooms(
+            rooms_of,
             lambda tenant: receivers.limits.room_of_tenant(tenant, claimed),
             by_receiver=self._receiver is None,
         )
+        receivers.ask(self, rooms)
+        return rooms
 
     def note(self, rooms: Rooms, found: Sequence[Message]) -> bool:
         """Notes what a claim left behind limits; returns whether another one finds more now."""
@@ -165,6 +201,7 @@ class ReceiverGate:
     def leave(self) -> None:
         """Waits for no limit any more."""
         self._receivers.forget(self, self._binding)
+        self._receivers.answer(self)
         self._binding = frozenset()
 
 

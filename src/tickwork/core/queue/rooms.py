@@ -35,7 +35,8 @@ class Line(Struct, frozen=True):
 class Rooms:
     """What a claim may take. `limits_of` returns the limits of a receiver of a tenant, `of_tenant`
     what the tenant may have. Without `by_receiver` all messages of a tenant have one receiver,
-    which is empty. `is_cut` says whether a claim had to stop before what they let go."""
+    which is empty. `is_cut` says whether a claim had to stop before what they let go, `reserved`
+    how much of each limit it may take."""
 
     def __init__(
         self,
@@ -47,6 +48,7 @@ class Rooms:
         self.limits_of, self.of_tenant = limits_of, of_tenant
         self.by_receiver = by_receiver
         self.is_cut = False
+        self.reserved: Mapping[str, int] = {}
         self._bound: dict[tuple[str, str], tuple[int, str]] = {}
         self._bound_tenants: dict[str, tuple[int, str]] = {}
 
@@ -75,6 +77,7 @@ class Rooms:
             given[line] += quota
             taken.update(dict.fromkeys((room.limit for room in limits[line]), quota))
             quotas.append(quota)
+        self.reserved = taken
         return quotas
 
     def quota_of_tenant(self, tenant: str, most: int) -> int:

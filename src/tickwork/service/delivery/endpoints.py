@@ -76,6 +76,12 @@ NO_KEYS_SECONDS = 60.0
 
 RECORD_TRIES_MAX, RECORD_PAUSE_SECONDS = 5, 1.0
 
+OnAnswer = Callable[[], None]
+"""Called when the receiver has answered: the limits let the next one start while it is recorded."""
+
+Send = Callable[[bool, OnAnswer], Awaitable[Outcome]]
+"""Sends a message; True for the probe of a breaker."""
+
 _log = logging.getLogger("tickwork")
 
 
@@ -138,12 +144,12 @@ class EndpointDeliverer:
         self,
         endpoint: Endpoint,
         stored: Stored,
-        send: Callable[[bool], Awaitable[Outcome]],
+        send: Send,
         queue: QueueSettings = ENDPOINTS_SETTINGS,
         receiver: str | None = None,
     ) -> Outcome:
-        """The outcome of `send`, which learns whether it is the probe of a breaker; or a wait, if
-        the endpoint's health or a limit does not let it through. `queue` says how long a message
+        """The outcome of `send`; or a wait, if the endpoint's health or a limit does not let it
+        through. `queue` says how long a message
         is kept for a disabled endpoint. `receiver` is that of a message that does not name it."""
         now = await self._now(endpoint)
         through = gate(endpoint, stored, now, queue.retention_seconds)
@@ -175,7 +181,7 @@ class EndpointDeliverer:
                 seconds = probe_seconds(settings)
                 if not await self._store.endpoints.probe(SYSTEM, endpoint.id, seconds):
                     return Snoozed(spread(seconds, stored.id))
-            return await send(through.is_probe)
+            return await send(through.is_probe, admission.answered)
 
     async def _shared_limit(self, endpoint: Endpoint) -> NamedLimit | None:
         """The limit that an endpoint names; None if it names none, or there is none."""
@@ -233,7 +239,12 @@ class EndpointDeliverer:
         return await self.through(endpoint, stored, send)
 
     async def _send(
-        self, endpoint: Endpoint, envelope: EndpointEnvelope, stored: Stored, is_probe: bool
+        self,
+        endpoint: Endpoint,
+        envelope: EndpointEnvelope,
+        stored: Stored,
+        is_probe: bool,
+        on_answer: OnAnswer,
     ) -> Outcome:
         settings = endpoint.settings
         attempt = stored.attempts + 1
@@ -249,6 +260,7 @@ class EndpointDeliverer:
             sent_at=at,
         )
         result = await self.webhooks.deliver(request)
+        on_answer()
         is_valid = await self.record(
             endpoint, stored, result, delivery_id=envelope.delivery, at=at, is_probe=is_probe
         )

@@ -36,6 +36,7 @@ from tickwork.service.delivery.endpoints import (
     NO_KEYS_SECONDS,
     UNAVAILABLE_SECONDS,
     EndpointDeliverer,
+    OnAnswer,
 )
 from tickwork.service.worker.found_consumers import FoundConsumer, FoundNow
 from tickwork.store.contract import Store
@@ -103,13 +104,19 @@ class Pusher:
         message.settle(outcome)
 
     async def _send(
-        self, endpoint: Endpoint, stored: Stored, queue: str, is_probe: bool
+        self,
+        endpoint: Endpoint,
+        stored: Stored,
+        queue: str,
+        is_probe: bool,
+        on_answer: OnAnswer,
     ) -> Outcome:
         deliverer, at = self._deliverer, self._deliverer.clock()
         if (keys := await deliverer.keys(endpoint)) is None:
             return Snoozed(spread(NO_KEYS_SECONDS, stored.id))
         request = push_request(endpoint.settings, keys, stored, queue, at)
         result = await deliverer.webhooks.deliver(request)
+        on_answer()
         is_news = not result.is_delivered or is_probe or endpoint.health != HEALTHY
         if is_news and not is_busy(result):
             # A success of a healthy endpoint says nothing new, so that a push writes nothing more.

@@ -30,6 +30,7 @@ from tickwork.service.delivery.endpoints import (
     NO_KEYS_SECONDS,
     UNAVAILABLE_SECONDS,
     EndpointDeliverer,
+    OnAnswer,
 )
 from tickwork.service.delivery.progress import DeliveryProgress
 from tickwork.store.contract import Store
@@ -84,6 +85,7 @@ class SlotDeliverer:
         envelope: Envelope,
         delivery: SlotDelivery,
         is_probe: bool,
+        on_answer: OnAnswer,
     ) -> Outcome:
         deliverer = self._deliverer
         progress = self._progress
@@ -98,6 +100,7 @@ class SlotDeliverer:
         await progress.begin(stored, envelope, {})
         request = slot_request(endpoint.settings, keys, delivery, stored, headers, at)
         result = await deliverer.webhooks.deliver(request)
+        on_answer()
         if envelope.is_at_most_once and not result.is_delivered:
             with suppress(StoreUnavailable):  # A replay reads it; the attempt's record follows.
                 await progress.record(stored, result_row(ENDPOINT_CHANNEL, result))

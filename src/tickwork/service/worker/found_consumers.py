@@ -58,6 +58,9 @@ class FoundConsumers:
         self._loops: dict[QueueConsumer, list[asyncio.Task[None]]] = {}
         self._retiring: dict[QueueConsumer, asyncio.Task[None]] = {}
 
+    def __contains__(self, consumer: QueueConsumer) -> bool:
+        return consumer in self._loops or consumer in self._retiring
+
     async def refresh(self, start: StartConsumer | None) -> datetime | None:
         """Starts consumers that are new and retires those that are gone; returns when to look again
         at the latest. Without `start` the caller runs the consumers itself."""

@@ -123,13 +123,16 @@ class Worker:
             await self._context.clock_offset.measure(store)
         async with AsyncExitStack() as opening:
             await opening.enter_async_context(self._context.isolator)
+            # Those that were found start with the first look for others.
+            found = self._found
+            declared = [own for own in self._consumers if found is None or own not in found]
             watches = [
                 await opening.enter_async_context(store.wakeups.watch([consumer.queue.id]))
-                for consumer in self._consumers
+                for consumer in declared
             ]
             await self._node.start()
             self._open = opening.pop_all()
-        for consumer, watch in zip(self._consumers, watches, strict=True):
+        for consumer, watch in zip(declared, watches, strict=True):
             self._start_consumer(consumer, partial(consumer.run, watch))
         self._is_started = True
         if self._found is not None:
