@@ -24,7 +24,7 @@ from bench.harness import Result, bench, judge, ratio_at_least, ratio_at_most, s
 from bench.peers import seconds_of, was_tried
 from tickwork.channel.secrets import new_key
 
-DELIVERIES = 5_000
+DELIVERIES = 4_000
 DELIVERIES_QUICK = 1_000
 AT_ONCE = 100
 """Requests at once of the bare loop at most: more make it no faster."""
@@ -33,26 +33,26 @@ HOST_AT_ONCE = 20
 """Requests at once to a host by default."""
 
 WAYS = ("push", "events", "schedules")
-FAST = (("push", 1), ("events", 1), ("events", 100), ("schedules", 1), ("schedules", 1_000))
-"""Ways to fast receivers, and how many these are."""
-
-LIMITS = (1, 20, 100)
-"""Requests at once that are set on an endpoint and its host."""
-
 SLOW_MS, FAST_MS = 200, 10
 """How long receivers take."""
 
-SECONDS = 10.0
-"""How long a limit lets the deliveries of a slow receiver go."""
+LIMITS = ((SLOW_MS, 1), (SLOW_MS, 20), (SLOW_MS, 100), (FAST_MS, 1))
+"""How long a receiver takes, and the requests at once that are set on its endpoint and host."""
 
-ROUNDS = 3
-"""Worker and loop take turns so often; the turn with the middle ratio counts."""
+FAST = (
+    ("push", 1, None), ("push", 1, 100), ("events", 1, None), ("events", 100, None),
+    ("schedules", 1, None), ("schedules", 1_000, None),
+)  # fmt: skip
+"""Ways to fast receivers, how many these are, and the requests at once that are set."""
+
+SECONDS = 6.0
+"""How long a limit that binds lets deliveries go."""
 
 IN_FLIGHT = {1_000: 200, 10_000: 600}
 """MiB that a worker may have with so many requests that wait for their answers."""
 
 IN_FLIGHT_QUICK = {100: 200}
-PER_HOST = 10
+PER_HOST, PER_HANGING_HOST = 10, 5
 """Requests to one host; there are as many hosts as that takes."""
 
 HOSTS, HOSTS_QUICK = 1_000, 100
@@ -70,57 +70,59 @@ MakeBed = Callable[[], AbstractContextManager[Bed]]
 
 
 @bench("delivery")
-def slow_receivers() -> Iterator[Result]:
-    """A receiver that takes 200 ms: what its limit lets go, in each way to send to it."""
+def limits_that_bind() -> Iterator[Result]:
+    """What the limit of a receiver lets go: the default one in each way to send, and others."""
     for name, make_bed in _beds():
         for way in WAYS:
-            yield _limited(name, make_bed, way, at_once=HOST_AT_ONCE)
-        for at_once in LIMITS:
-            yield _limited(name, make_bed, "push", at_once=at_once, is_set=True)
+            row = f"delivery.{name}.{way}_slow"
+            yield _limited(row, make_bed, way, SLOW_MS)
+        for delay_ms, at_once in LIMITS:
+            row = f"delivery.{name}.push_{delay_ms}ms_{at_once}"
+            yield _limited(row, make_bed, "push", delay_ms, at_once)
 
 
 @bench("delivery")
 def fast_receivers() -> Iterator[Result]:
-    """Receivers that take 10 ms, with default limits: beside a bare loop that posts to one of them,
-    as many at once as are allowed."""
+    """Receivers that take 10 ms: beside a bare loop that posts to them, as many at once as are
+    allowed."""
     for name, make_bed in _beds():
-        for way, receivers in FAST:
-            row = f"delivery.{name}.{way}_fast_{receivers}"
-            yield _beside_loop(row, make_bed, way, receivers)
+        for way, receivers, at_once in FAST:
+            row = f"delivery.{name}.{way}_fast_{receivers}" + (f"_{at_once}" if at_once else "")
+            yield _beside_loop(row, make_bed, way, receivers, at_once)
 
 
 def _limited(
-    name: str, make_bed: MakeBed, way: str, *, at_once: int, is_set: bool = False
+    row: str, make_bed: MakeBed, way: str, delay_ms: int, at_once: int | None = None
 ) -> Result:
-    allowed = at_once * 1_000 / SLOW_MS
-    count = int(allowed * SECONDS)
+    allowed = (at_once or HOST_AT_ONCE) * 1_000 / delay_ms
     with make_bed() as bed:
         answered = _at_receivers(
-            bed, way, count, delay_ms=SLOW_MS, at_once=at_once if is_set else None
+            bed, way, int(allowed * SECONDS), delay_ms=delay_ms, at_once=at_once
         )
     return judge(
-        f"delivery.{name}.{way}_slow" + (f"_{at_once}" if is_set else ""),
-        answered.per_second,
-        "deliveries/s",
-        reference=allowed,
-        goal=ratio_at_least(0.8),
+        row, answered.per_second, "deliveries/s", reference=allowed, goal=ratio_at_least(0.8)
     )
 
 
-def _beside_loop(row: str, make_bed: MakeBed, way: str, receivers: int) -> Result:
-    """Worker and loop take turns; the turn with the middle ratio counts."""
+def _beside_loop(
+    row: str, make_bed: MakeBed, way: str, receivers: int, at_once: int | None
+) -> Result:
     count = sized(DELIVERIES, quick=DELIVERIES_QUICK)
-    at_once = min(HOST_AT_ONCE * receivers, AT_ONCE)
-    turns: list[tuple[float, float]] = []
-    for _ in range(ROUNDS):
-        with _server("--delay-ms", str(FAST_MS)) as (port, _said):
-            url = f"http://127.0.0.1:{port}/"
-            beside = _run("bare", "--to", url, messages=count, at_once=at_once)
-        with make_bed() as bed:
-            ours = _at_receivers(bed, way, count, delay_ms=FAST_MS, receivers=receivers)
-        turns.append((ours.per_second, count / beside.seconds))
-    ours_per_second, loop = sorted(turns, key=lambda turn: turn[0] / turn[1])[ROUNDS // 2]
-    return judge(row, ours_per_second, "deliveries/s", reference=loop, goal=ratio_at_least(0.5))
+    of_loop = min((at_once or HOST_AT_ONCE) * receivers, AT_ONCE)
+    with _server("--delay-ms", str(FAST_MS)) as (port, _said):
+        to = ("--port", str(port), "--receivers", str(receivers))
+        loop = _run("bare", *to, messages=count, at_once=of_loop)
+    with make_bed() as bed:
+        ours = _at_receivers(
+            bed, way, count, delay_ms=FAST_MS, receivers=receivers, at_once=at_once
+        )
+    return judge(
+        row,
+        ours.per_second,
+        "deliveries/s",
+        reference=count / loop.seconds,
+        goal=ratio_at_least(0.5),
+    )
 
 
 class Answered(msgspec.Struct, kw_only=True):
@@ -196,23 +198,23 @@ def one_hangs() -> Iterator[Result]:
     """1,000 hosts, of which one never answers: the rate of the others beside that without it."""
     hosts = sized(HOSTS, quick=HOSTS_QUICK)
     for name, make_bed in _beds():
-        turns: list[tuple[float, float]] = []
-        for _ in range(ROUNDS):
-            both = []
-            for hang in (host_of(0), None):
-                with make_bed() as bed:
-                    count = hosts * PER_HOST
-                    seen = _at_receivers(
-                        bed, "schedules", count, delay_ms=FAST_MS, receivers=hosts, hang=hang
-                    )
-                    both.append(seen.per_second)
-            turns.append((both[0], both[1]))
-        with_it, without = sorted(turns, key=lambda turn: turn[0] / turn[1])[ROUNDS // 2]
+
+        def rate(hang: str | None, make_bed: MakeBed = make_bed) -> float:
+            with make_bed() as bed:
+                return _at_receivers(
+                    bed,
+                    "schedules",
+                    hosts * PER_HANGING_HOST,
+                    delay_ms=FAST_MS,
+                    receivers=hosts,
+                    hang=hang,
+                ).per_second
+
         yield judge(
             f"delivery.{name}.one_hangs",
-            with_it,
+            rate(host_of(0)),
             "deliveries/s",
-            reference=without,
+            reference=rate(None),
             goal=ratio_at_least(0.95),
         )
 
@@ -226,8 +228,7 @@ def peer() -> Iterator[Result]:
     with postgres_server() as server, _server() as (port, _said):
         url = f"http://127.0.0.1:{port}/"
         with postgres_bed(server) as bed:
-            _fill(bed, port, count)
-            ours = _worker(bed, count, AT_ONCE)
+            ours = _at_receivers(bed, "schedules", count, delay_ms=0, at_once=AT_ONCE)
         theirs = []
         for at_a_time in PEER_SETTINGS:
             database = asyncio.run(server.create_database())
@@ -239,7 +240,7 @@ def peer() -> Iterator[Result]:
                 asyncio.run(server.drop_database(database))
     yield judge(
         "delivery.postgres.beside_procrastinate",
-        count / ours.seconds,
+        ours.per_second,
         "webhooks/s",
         reference=count / min(theirs),
     )

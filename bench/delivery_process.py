@@ -2,7 +2,7 @@
 
 ```
 python -m bench.delivery_process worker URL --messages 10000 --at-once 100
-python -m bench.delivery_process bare --to http://127.0.0.1:9/ --messages 10000 --at-once 100
+python -m bench.delivery_process bare --port 9 --receivers 10 --messages 10000 --at-once 100
 ```
 
 `worker` is a node as `tickwork run` has it: it claims, signs, sends and settles webhooks of
@@ -29,6 +29,7 @@ import uvloop
 from yarl import URL
 
 from bench.delivery_server import raise_file_limit
+from bench.delivery_user import host_of
 from bench.memory import rss_bytes_max
 from tickwork.clock import now
 from tickwork.core.delivery.signature import signature_headers
@@ -85,12 +86,18 @@ def worker(asked: argparse.Namespace) -> Seen:
 
 def bare(asked: argparse.Namespace) -> Seen:
     """A loop of the client that a worker has."""
-    body, url = msgspec.json.encode(PAYLOAD), URL(asked.to, encoded=True)
-    signed = [_headers(body) for _ in range(asked.messages)]
+    body = msgspec.json.encode(PAYLOAD)
+    urls = [
+        URL(f"http://{host_of(number)}:{asked.port}/", encoded=True)
+        for number in range(asked.receivers)
+    ]
+    signed = [(urls[number % len(urls)], _headers(body)) for number in range(asked.messages)]
     seen = Seen()
 
-    async def post(session: aiohttp.ClientSession, waiting: Iterator[Mapping[str, str]]) -> None:
-        for headers in waiting:
+    async def post(
+        session: aiohttp.ClientSession, waiting: Iterator[tuple[URL, Mapping[str, str]]]
+    ) -> None:
+        for url, headers in waiting:
             async with session.post(url, data=body, headers=headers) as answer:
                 assert answer.status == 200
                 await answer.read()
@@ -128,7 +135,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.delivery_process")
     parser.add_argument("work", choices=("worker", "bare"))
     parser.add_argument("url", nargs="?")
-    parser.add_argument("--to")
+    parser.add_argument("--port", type=int)
+    parser.add_argument("--receivers", type=int, default=1)
     parser.add_argument("--messages", type=int, required=True)
     parser.add_argument("--at-once", type=int, required=True)
     asked = parser.parse_args()

@@ -23,6 +23,7 @@ from tickwork import Tickwork
 
 PAYLOAD = {"to": "a@example.com", "template": "welcome", "n": 1}
 TOGETHER = 100
+SENT_TOGETHER = 10_000
 LEAD_SECONDS = 1.0
 
 
@@ -47,8 +48,8 @@ async def fill(asked: argparse.Namespace) -> None:
         ]
         for queue in queues:
             count = asked.messages // asked.receivers
-            for start in range(0, count, TOGETHER):
-                await queue.send_batch([PAYLOAD] * min(TOGETHER, count - start))
+            for start in range(0, count, SENT_TOGETHER):
+                await queue.send_batch([PAYLOAD] * min(SENT_TOGETHER, count - start))
     elif asked.way == "events":
         for start in range(0, asked.messages, TOGETHER):
             numbers = range(start, min(start + TOGETHER, asked.messages))
