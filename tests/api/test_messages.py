@@ -77,7 +77,7 @@ async def test_a_wrong_message_of_a_batch_is_named_and_nothing_is_stored(http: H
         await http.post(f"{MESSAGES}/batch", json={"messages": wrong}), 422, "invalid_input"
     )
     assert fields_of(told) == ["messages[1].priority"]
-    too_many = await http.post(f"{MESSAGES}/batch", json={"messages": [{"body": 1}] * 101})
+    too_many = await http.post(f"{MESSAGES}/batch", json={"messages": [{"body": 1}] * 10_001})
     problem(too_many, 422, "invalid_input")
     assert await every_page(http, MESSAGES) == []
 

@@ -249,6 +249,17 @@ async def test_a_consumer_is_woken_by_the_callers_commit(shop: tuple[Home, Calle
             assert await asyncio.wait_for(handled.get(), 5) == number
 
 
+@on_every("asyncpg", "psycopg", "psycopg-async")
+async def test_many_messages_are_stored_if_the_caller_commits(shop: tuple[Home, Caller]) -> None:
+    home, caller = shop
+    async with app_of(home) as app:
+        for commits in (True, False):
+            await caller.begin()
+            await app.queue(MANY).send_batch([{}] * 500, connection=caller.given)
+            await (caller.commit() if commits else caller.rollback())
+        assert (await app.queue(MANY).stats()).counts.ready == 500
+
+
 @on_every()
 async def test_an_error_of_a_verb_leaves_the_callers_transaction_as_it_was(
     shop: tuple[Home, Caller],

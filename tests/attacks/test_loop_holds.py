@@ -3,6 +3,7 @@ meanwhile."""
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterable
 from functools import partial
@@ -130,6 +131,15 @@ async def test_no_attack_that_held_the_loop_before_does_again(http: httpx.AsyncC
     chosen = [one for one in found if FOUND.get(f"{one.method} {one.path}") == one.name]
     assert len(chosen) == len(FOUND)
     await judge_all(http, chosen)
+
+
+async def test_a_body_full_of_messages_does_not_hold_the_loop(http: httpx.AsyncClient) -> None:
+    await filled(http)
+    messages = [{"body": {"to": "ada@example.com", "number": number}} for number in range(10_000)]
+    body = json.dumps({"messages": messages}, separators=(",", ":")).encode()
+    full = Attack("full of messages", "POST", "/v1/queues/q/messages/batch", body=lambda: body)
+    await judge_all(http, [full])
+    assert (await http.get("/v1/queues/q")).json()["counts"]["ready"] > len(messages)
 
 
 LONG_LISTS = {

@@ -109,6 +109,7 @@ STATEMENTS: dict[Path, Listed] = {
         "one message in a caller's transaction; SQLite's `send_plain` is as small": (
             "messages/send_one",
         ),
+        "an answer may be lost; SQLite's is not": ("messages/is_sent",),
         "which database a connection is of; SQLite compares files": ("meta/identify",),
         "PostgreSQL is the target of a copy, SQLite the source": (
             "copies/copied_rows",

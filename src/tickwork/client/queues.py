@@ -82,7 +82,7 @@ class Queue(Noun[M]):
     def send_batch(
         self, bodies: Sequence[Any], **options: Unpack[SendOptions]
     ) -> Call[tuple[Id, ...]]:
-        """Sends up to 100 messages, all or none, and returns their ids.
+        """Sends up to 10,000 messages, all or none, and returns their ids.
 
         The options apply to every message. `Outgoing(body, …)` has its own, which replace them.
         """

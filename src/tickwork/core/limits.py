@@ -25,8 +25,8 @@ from tickwork.core.model import (
 from tickwork.errors import FieldError, InvalidInput
 
 BODY_BYTES_MAX = 128_000
-BATCH_MESSAGES_MAX = 100
-BATCH_BYTES_MAX = 256_000
+BATCH_MESSAGES_MAX = 10_000
+BATCH_BYTES_MAX = 16_000_000
 DELAY_SECONDS_MAX = 365 * 86_400
 ERROR_LENGTH_MAX = 10_000
 HOPS_MAX = 32

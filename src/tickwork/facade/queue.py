@@ -57,7 +57,7 @@ class Queue(NamedQueue[T]):
         connection: object = None,
         **options: Unpack[SendOptions],
     ) -> tuple[Id, ...]:
-        """Sends up to 100 messages, all or none, and returns their ids.
+        """Sends up to 10,000 messages, all or none, and returns their ids.
 
         The options apply to every message. `Outgoing(body, …)` has its own, which replace them.
         With a `connection` they are sent in its transaction, as by `send`.

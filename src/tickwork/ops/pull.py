@@ -24,7 +24,7 @@ from zlib import crc32
 from msgspec import Struct
 
 from tickwork.core.fields import shown
-from tickwork.core.limits import BATCH_MESSAGES_MAX, CLAIM_NUMBER_MAX
+from tickwork.core.limits import CLAIM_NUMBER_MAX
 from tickwork.core.message import decide
 from tickwork.core.message.outcome import Outcome, RetryRequested, Succeeded
 from tickwork.core.model import (
@@ -43,7 +43,7 @@ from tickwork.ops.queues import find_queue
 from tickwork.store.cluster_contract import Watch
 from tickwork.store.contract import Store
 
-PULLED_MAX = BATCH_MESSAGES_MAX
+PULLED_MAX = 100
 """Maximum number of messages in one pull."""
 
 SETTLED_MAX = 1_000

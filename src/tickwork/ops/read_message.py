@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from base64 import b64decode
 from binascii import Error as Base64Error
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, TypeVar
 from uuid import UUID
 
 from msgspec import structs
@@ -25,11 +26,13 @@ from tickwork.ops.quotas import admit
 from tickwork.ops.requests import ids_from
 from tickwork.ops.send import check_payloads, compose
 
+T = TypeVar("T")
+
 MESSAGE_FIELDS = names_of(SendOptions) | {"body", "id"}
 """The fields of a message as JSON."""
 
-INLINE_ITEMS_MAX = 100
-"""Number of items of a batch that are read in the event loop; more are read in a thread."""
+INLINE_MAX = 100
+"""Number of messages that are read in the event loop; more are read in a thread."""
 
 _UUID_VERSION = 7
 
@@ -90,6 +93,26 @@ def read_messages(
     return messages
 
 
+async def read_batch(
+    payload_of: PayloadOf, queue: str, given: object, *, common: Mapping[str, object], seed: UUID
+) -> list[NewMessage]:
+    """The messages of a `send_batch`, with ids from the seed unless they have their own. They fit
+    the types that the app declares, or `InvalidInput` is raised."""
+    count = min(len(given), BATCH_MESSAGES_MAX) if isinstance(given, list) else 0
+
+    def read() -> list[NewMessage]:
+        messages = read_messages(given, common=common, field="messages", ids=ids_from(seed, count))
+        check_payloads(payload_of, queue, messages, field="messages")
+        return messages
+
+    return await _aside(count, read)
+
+
+async def _aside(count: int, work: Callable[[], T]) -> T:
+    """Does the work on so many messages in the event loop, or in a thread."""
+    return work() if count <= INLINE_MAX else await asyncio.to_thread(work)
+
+
 async def create_from_objects(
     context: Context,
     queue: str,
@@ -127,16 +150,11 @@ async def add_objects(context: Context, batch_id: UUID, given: list[Any], *, see
 
 
 async def _read_items(given: list[Any], seed: UUID) -> list[NewMessage]:
-    if len(given) <= INLINE_ITEMS_MAX:
-        return _items(given, seed)
-    return await asyncio.to_thread(_items, given, seed)
+    return await _aside(len(given), partial(_items, given, seed))
 
 
 async def _check_types(payload_of: PayloadOf, queue: str, items: list[NewMessage]) -> None:
-    if len(items) <= INLINE_ITEMS_MAX:
-        check_payloads(payload_of, queue, items, field="items")
-    else:
-        await asyncio.to_thread(check_payloads, payload_of, queue, items, field="items")
+    await _aside(len(items), partial(check_payloads, payload_of, queue, items, field="items"))
 
 
 def _items(given: list[Any], seed: UUID) -> list[NewMessage]:

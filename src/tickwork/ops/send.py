@@ -95,7 +95,7 @@ async def send(context: Context, queue: str, message: NewMessage) -> UUID:
 async def send_batch(
     context: Context, queue: str, messages: Sequence[NewMessage]
 ) -> tuple[UUID, ...]:
-    """Stores up to 100 messages, all or none, and returns their ids."""
+    """Stores up to 10,000 messages, all or none, and returns their ids."""
     check_not_hidden(queue)
     count = {"messaging.batch.message_count": len(messages)}
     with spans.span(f"send {queue}", "producer", count):

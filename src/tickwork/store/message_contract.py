@@ -121,7 +121,7 @@ class Messages(Protocol):
         """
 
     async def send_batch(self, scope: Scope, queue: str, messages: Sequence[NewMessage]) -> None:
-        """Stores up to 100 messages, all or none."""
+        """Stores up to 10,000 messages, all or none."""
 
     async def send_bulk(self, scope: Scope, queue: str, messages: Iterable[NewMessage]) -> int:
         """Stores any number of messages in chunks, each all or none, and returns the number

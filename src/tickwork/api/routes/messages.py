@@ -30,9 +30,9 @@ from tickwork.core.limits import DELAY_SECONDS_MAX
 from tickwork.core.message.message_list import MessagePosition, MessageSelection, ShownState
 from tickwork.core.options.message import ManyMessages, MessageFields
 from tickwork.errors import NotFound
-from tickwork.ops import messages, queues, requests, send
+from tickwork.ops import messages, queues, send
 from tickwork.ops.context import Context
-from tickwork.ops.read_message import read_message, read_messages
+from tickwork.ops.read_message import read_batch, read_message
 
 _AGE_SECONDS_MAX = 400 * 86_400.0
 
@@ -93,7 +93,7 @@ async def send_message(
     "/v1/queues/{queue:str}/messages/batch",
     needs=Permission.SEND,
     tag="messages",
-    summary="Send up to 100 messages",
+    summary="Send up to 10,000 messages",
     status=201,
     body=ManyMessages,
     problems=(409, 429),
@@ -106,7 +106,7 @@ async def send_messages(
     caller: NamedDependency[Caller],
     idempotency_key: IdempotencyKey = None,
 ) -> Response[SentBatch]:
-    """Stores all of the messages or none. Together they have at most 256,000 bytes."""
+    """Stores all of the messages or none."""
     queues.check_visible(queue)
     reader = body_reader(data, "messages", "delay_seconds")
     common: dict[str, object] = {}
@@ -117,9 +117,7 @@ async def send_messages(
     given = data.get("messages")
 
     async def make(seed: UUID) -> SentBatch:
-        ids = requests.ids_from(seed, len(given) if isinstance(given, list) else 0)
-        new = read_messages(given, common=common, field="messages", ids=ids)
-        send.check_payloads(context.types, queue, new, field="messages")
+        new = await read_batch(context.types, queue, given, common=common, seed=seed)
         sent = await send.send_batch(context, queue, new)
         return SentBatch(tuple(Id.of(Prefix.MESSAGE, message_id) for message_id in sent))
 

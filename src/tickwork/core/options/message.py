@@ -46,7 +46,7 @@ class _CommonDelay(TypedDict, total=False):
 
 
 class ManyMessages(_CommonDelay):
-    """Up to 100 messages; each may have its own delay."""
+    """Up to 10,000 messages; each may have its own delay."""
 
     messages: list[MessageFields]
 

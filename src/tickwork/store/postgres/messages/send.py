@@ -36,6 +36,13 @@ from tickwork.store.shared.group_commit import Grouped
 
 BULK_MESSAGES = 5_000
 
+COPIED_MESSAGES_MIN = 200
+"""Number of messages of one call from which COPY is quicker than a statement with arrays."""
+
+PIECE_MESSAGES = 1_000
+"""Maximum number of messages of one call in such a statement: encoding them holds the event
+loop."""
+
 INSERTS_MAX = 2
 """Maximum number of attempts. The first locks the queues, so that in a transaction their caps
 cannot change before the second."""
@@ -125,8 +132,10 @@ class Sender:
         connection = self._database.callers_connection
         if connection is not None and await self._store_one(connection, parcel):
             self.after_commit([parcel.group])
-        else:
+        elif len(messages) < COPIED_MESSAGES_MIN:
             await self._coalescer.submit(parcel, len(messages))
+        else:
+            await self._copy(parcel, repeatable=True)
 
     async def parcel(self, scope: Scope, queue: str, messages: Sequence[NewMessage]) -> Parcel:
         """Looks up the queue and the subscribers of messages."""
@@ -341,12 +350,17 @@ class Sender:
                 break
         raise _CapUnknown
 
-    async def _copy(self, parcel: Parcel) -> None:
-        group = parcel.group
+    async def _copy(self, parcel: Parcel, *, repeatable: bool = False) -> None:
+        group, receipt = parcel.group, new_id()
+        is_repeat = False
 
         async def work(connection: Connection) -> list[Group]:
+            nonlocal is_repeat
+            if is_repeat and await connection.fetchval(SQL.is_sent, receipt):
+                return [group]  # Only the answer was lost. They may be handled already.
+            is_repeat = True
             backlog, copies = BacklogChange(), parcel.copies_of(group)
-            await self.copy_in(connection, group, backlog)
+            await self.copy_in(connection, group, backlog, receipt)
             stored = [group]
             if copies:
                 stored += await self.store_copies(connection, copies, new_id(), backlog)
@@ -354,16 +368,47 @@ class Sender:
             return stored
 
         try:
-            stored = await self._database.transact(work, repeatable=False)
+            stored = await self._database.transact(work, repeatable=repeatable)
         except asyncpg.UniqueViolationError:
             # Some messages exist already. The INSERT skips these.
-            stored = await self._store_parcels_alone([parcel], new_id())
+            stored = await self._store_pieces(parcel)
         self.after_commit(stored)
 
-    async def copy_in(self, connection: Connection, group: Group, backlog: BacklogChange) -> None:
+    async def _store_pieces(self, parcel: Parcel) -> list[Group]:
+        """Stores many messages in one transaction, by several statements."""
+        messages = parcel.group.messages
+        pieces = [
+            (
+                Parcel(
+                    structs.replace(
+                        parcel.group, messages=messages[start : start + PIECE_MESSAGES]
+                    ),
+                    parcel.subscribers,
+                ),
+                new_id(),
+            )
+            for start in range(0, len(messages), PIECE_MESSAGES)
+        ]
+
+        async def work(connection: Connection) -> list[Group]:
+            backlog, stored = BacklogChange(), list[Group]()
+            for piece, receipt in pieces:
+                stored += await self.store_parcels(connection, [piece], receipt, backlog)
+            await change_backlog(connection, backlog)
+            return stored
+
+        return await self._database.transact(work)
+
+    async def copy_in(
+        self,
+        connection: Connection,
+        group: Group,
+        backlog: BacklogChange,
+        receipt: UUID | None = None,
+    ) -> None:
         """Stores a group by COPY in a transaction; raises the driver's error if an id is in use.
         The caller writes the backlog change."""
-        await self._insert(connection, [_without_messages(group)], new_id(), ())
+        await self._insert(connection, [_without_messages(group)], receipt or new_id(), ())
         positions = await self._keys.reserve(connection, group.keyed())
         now = self._moment() or await connection.fetchval(SQL.read_clock)
         await connection.copy_records_to_table(
