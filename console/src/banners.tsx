@@ -4,7 +4,8 @@ import { get, post, session, silentSince, type Schemas } from './api'
 import { readAgain } from './live'
 import { useLoad } from './load'
 import { A, Act, say, Text, Time } from './parts'
-import { browserZone, clockInZone } from './time'
+import { zoneShown } from './settings'
+import { clockInZone } from './time'
 
 /** Only what an operator has paused or slowed, which is quick to read. */
 const readPauses = (signal: AbortSignal) => get('/v1/health', { query: { check: 'pauses' }, signal })
@@ -15,7 +16,7 @@ export function Banners() {
     <div class="banners">
       {silentSince.value && (
         <p class="box bad" role="alert">
-          <strong>No answer from the server since {clockInZone(silentSince.value, browserZone)}.</strong> This page shows what was known then, and tries again.
+          <strong>No answer from the server since {clockInZone(silentSince.value, zoneShown())}.</strong> This page shows what was known then, and tries again.
         </p>
       )}
       {loaded.data?.problems.map((problem) => (

@@ -8,7 +8,9 @@ import { can, get, lookWhoIsSignedIn, notice, Problem, session, signIn, signOut,
 import { Banners } from './banners'
 import { isLive, isPaused, start } from './live'
 import { A, ask, Empty, explain, Question, said, say, Title } from './parts'
+import { Icon, Mark } from './icons'
 import { href, usePlace } from './place'
+import { clock, CLOCKS, density } from './settings'
 import { browserZone } from './time'
 import { Overview } from './pages/overview'
 
@@ -61,21 +63,15 @@ const ROUTES: [string, Page][] = [
   ['/settings/:tenant', page(settings, (m) => m.TenantPage)],
 ]
 
-const PLACES: [string, string, 'read' | 'admin'][] = [
-  ['/', 'Overview', 'read'],
-  ['/schedules', 'Schedules', 'read'],
-  ['/queues', 'Queues', 'read'],
-  ['/messages', 'Messages', 'read'],
-  ['/dead', 'Dead letters', 'read'],
-  ['/batches', 'Batches', 'read'],
-  ['/endpoints', 'Endpoints', 'read'],
-  ['/deliveries', 'Deliveries', 'read'],
-  ['/workflows', 'Workflows', 'read'],
-  ['/entities', 'Entities', 'read'],
-  ['/forecast', 'Forecast', 'read'],
-  ['/nodes', 'Nodes', 'admin'],
-  ['/audit', 'Audit', 'read'],
-  ['/settings', 'Settings', 'read'],
+type Place = [to: string, name: string, scope: 'read' | 'admin']
+
+const PLACES: [group: string, places: Place[]][] = [
+  ['', [['/', 'Overview', 'read']]],
+  ['Plan', [['/schedules', 'Schedules', 'read'], ['/forecast', 'Forecast', 'read']]],
+  ['Work', [['/queues', 'Queues', 'read'], ['/messages', 'Messages', 'read'], ['/dead', 'Dead letters', 'read'], ['/batches', 'Batches', 'read']]],
+  ['Durable', [['/workflows', 'Workflows', 'read'], ['/entities', 'Entities', 'read']]],
+  ['Deliver', [['/endpoints', 'Endpoints', 'read'], ['/deliveries', 'Deliveries', 'read']]],
+  ['System', [['/nodes', 'Nodes', 'admin'], ['/audit', 'Audit', 'read'], ['/settings', 'Settings', 'read']]],
 ]
 
 const HELP: [string, string][] = [
@@ -148,12 +144,33 @@ function TenantChoice() {
   )
 }
 
+/** How times and lists look. */
+function View() {
+  return (
+    <>
+      <label class="quiet">
+        <span class="unseen">Times</span>
+        <select value={clock.value} title="How times in lists are shown" onChange={(event) => (clock.value = event.currentTarget.value as typeof clock.value)}>
+          {CLOCKS.map((choice) => (
+            <option key={choice} value={choice}>
+              {choice === 'local' ? browserZone : choice}
+            </option>
+          ))}
+        </select>
+      </label>
+      <button type="button" class="quiet" aria-pressed={density.value === 'compact'} title="More rows on a page" onClick={() => (density.value = density.value === 'compact' ? 'cosy' : 'compact')}>
+        Compact
+      </button>
+    </>
+  )
+}
+
 function Frame() {
   const { path } = useLocation()
   const base = path.replace(/^\/console/, '') || '/'
   const who = session.value
   const first = who?.owner ? ROUTES[0]![1] : Overview
-  const places = who?.owner ? PLACES.filter(([to]) => to === '/schedules') : PLACES.filter(([, , scope]) => can(scope))
+  const groups = PLACES.map(([group, places]) => [group, places.filter(([to, , scope]) => (who?.owner ? to === '/schedules' : can(scope)))] as const)
   return (
     <>
       <a class="skip" href="#main">
@@ -161,17 +178,19 @@ function Frame() {
       </a>
       <header class="top">
         <A to={who?.owner ? '/schedules' : '/'} class="brand">
+          <Mark />
           Tickwork
         </A>
         <TenantChoice />
         <span class="right">
-          <button type="button" aria-pressed={isPaused.value} onClick={() => (isPaused.value = !isPaused.value)} title="Pages read again when something happens (p)">
-            {isPaused.value ? '‖ Paused' : isLive.value ? '● Live' : '○ Every 5 s'}
+          <button type="button" class="live" data-is={isPaused.value ? 'paused' : isLive.value ? 'live' : 'polled'} aria-pressed={isPaused.value} onClick={() => (isPaused.value = !isPaused.value)} title="Pages read again when something happens (p)">
+            {isPaused.value ? 'Paused' : isLive.value ? 'Live' : 'Every 5 s'}
           </button>
-          <span class="soft who">
-            key <bdi>{who?.key_id}</bdi> · {browserZone}
+          <View />
+          <span class="soft who" title={who?.key_id ?? undefined}>
+            key <bdi>{who?.key_id}</bdi>
           </span>
-          <button type="button" onClick={() => signOut().catch((error) => say(explain(error)))}>
+          <button type="button" class="quiet" onClick={() => signOut().catch((error) => say(explain(error)))}>
             Sign out
           </button>
         </span>
@@ -179,15 +198,21 @@ function Frame() {
       <Banners />
       <div class="frame">
         <nav class="side" aria-label="Pages">
-          <ul>
-            {places.map(([to, name]) => (
-              <li key={to}>
-                <a href={href(to)} aria-current={(to === '/' ? base === '/' : base.startsWith(to)) ? 'page' : undefined}>
-                  {name}
-                </a>
-              </li>
-            ))}
-          </ul>
+          {groups.map(
+            ([group, places]) =>
+              places.length > 0 && (
+                <ul key={group} data-name={group} aria-label={group || undefined}>
+                  {places.map(([to, name]) => (
+                    <li key={to}>
+                      <a href={href(to)} aria-current={(to === '/' ? base === '/' : base.startsWith(to)) ? 'page' : undefined}>
+                        <Icon of={to.slice(1) || 'overview'} />
+                        {name}
+                      </a>
+                    </li>
+                  ))}
+                </ul>
+              ),
+          )}
         </nav>
         <main id="main" tabIndex={-1}>
           <ErrorBoundary onError={(error) => say(`This page failed: ${error.message}. Load it again, or go to another one.`)}>

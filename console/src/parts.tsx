@@ -7,10 +7,12 @@ import { can, Problem, type Scope } from './api'
 import { stringify } from './json'
 import type { Loaded, Page } from './load'
 import { href, path, usePlace } from './place'
-import { ago, browserZone, inUtc, inZone } from './time'
+import { clock, now, zoneShown } from './settings'
+import { ago, agoBriefly, browserZone, inUtc, inZone } from './time'
 
 const ROWS_MAX = 200
 const TEXT_SHOWN_MAX = 400_000
+const DAY_MS = 86_400_000
 
 export function A({ to, values, children, ...more }: { to: string; values?: Record<string, string>; children: ComponentChildren; class?: string }) {
   return (
@@ -69,17 +71,36 @@ export function Subject({ action, subject }: { action: string; subject: string }
 /** A text of a user: it does not change the direction of what is around it. */
 export const Text = ({ children }: { children: string | number | null | undefined }) => <bdi>{children ?? '–'}</bdi>
 
-export function Time({ at, zone = browserZone, isLong }: { at: string | null | undefined; zone?: string; isLong?: boolean }) {
+/** A time as somebody wants to see times: how long ago, or in the zone of the browser or UTC. All of them are in its
+ * title. One in the zone of a schedule is absolute, and so is a long one, which says how long ago besides. */
+export function Time({ at, zone, isLong }: { at: string | null | undefined; zone?: string; isLong?: boolean }) {
   if (!at) return <span class="soft">–</span>
+  const shown = zone ?? zoneShown()
+  const title = `${inZone(at, browserZone)} ${browserZone}${browserZone === 'UTC' ? '' : ` = ${inUtc(at)}`} · ${ago(at)}`
+  if (!isLong && !zone && clock.value === 'relative') {
+    const isNear = Math.abs(Date.parse(at) - now()) < DAY_MS
+    return <time dateTime={at} title={title}>{isNear ? agoBriefly(at, now()) : inZone(at, shown).slice(0, 16)}</time>
+  }
   // Formatting a time is slow, and lists have many.
-  const local = inZone(at, zone)
-  const utc = zone === 'UTC' ? `${local} UTC` : inUtc(at)
-  const isSameDay = local.slice(0, 10) === utc.slice(0, 10)
+  const local = inZone(at, shown)
+  const utc = zone && zone !== 'UTC' ? inUtc(at).slice(local.slice(0, 10) === inUtc(at).slice(0, 10) ? 11 : 0) : ''
   return (
-    <time dateTime={at} title={`${local} ${zone} = ${utc}`}>
-      <span>{local}</span> {isLong && <span class="soft">{zone} · </span>}
-      <span class="soft">{zone === 'UTC' ? 'UTC' : utc.slice(isSameDay ? 11 : 0)}</span> {isLong && <span class="soft">· {ago(at)}</span>}
+    <time dateTime={at} title={title}>
+      <span>{local}</span> {!zone && (isLong || shown === 'UTC') && <span class="soft">{shown} </span>}
+      {zone && <span class="soft">{utc || 'UTC'} </span>}
+      {isLong && <span class="soft">· {ago(at, now())}</span>}
     </time>
+  )
+}
+
+/** The line of a few numbers, such as of the last minutes. */
+export function Spark({ of, label }: { of: readonly number[]; label: string }) {
+  const high = Math.max(...of, 1)
+  const points = of.map((number, index) => `${((index * 78) / Math.max(of.length - 1, 1) + 1).toFixed(1)},${(19 - (number / high) * 17).toFixed(1)}`)
+  return (
+    <svg class="spark" viewBox="0 0 80 20" width="80" height="20" role="img" aria-label={label}>
+      <polyline points={points.join(' ')} />
+    </svg>
   )
 }
 
@@ -128,9 +149,19 @@ export function Failure({ error, retry }: { error: Problem; retry?: () => void }
   )
 }
 
+/** Where something will be, so that the page does not jump. */
+export const Loading = () => (
+  <div class="loading" role="status">
+    <span class="unseen">Loading …</span>
+    <i />
+    <i />
+    <i />
+  </div>
+)
+
 /** Shows what was loaded, or that it is loading, failed or empty. */
 export function Show<T>({ of, children }: { of: Loaded<T>; children: (data: T) => ComponentChildren }) {
-  if (of.isLoading) return <p class="soft loading" role="status">Loading …</p>
+  if (of.isLoading) return <Loading />
   return (
     <>
       {of.error && <Failure error={of.error} retry={of.reload} />}

@@ -1,13 +1,13 @@
 // The lines of messages a minute.
 
-import { useEffect, useRef } from 'preact/hooks'
+import { useEffect, useRef, useState } from 'preact/hooks'
 import uPlot from 'uplot'
 import 'uplot/dist/uPlot.min.css'
 import type { Schemas } from './api'
 import { amount } from './parts'
-import { clockInZone, browserZone } from './time'
+import { zoneShown } from './settings'
+import { byMinute, clockInZone, minutesShown } from './time'
 
-const MINUTES = 30
 const LINES: [string, string, number[]][] = [
   ['sent', '--busy', []],
   ['done', '--good', []],
@@ -18,9 +18,9 @@ const LINES: [string, string, number[]][] = [
 export function Rates({ minutes }: { minutes: Schemas['LabeledCounts'][] }) {
   const box = useRef<HTMLDivElement>(null)
   const chart = useRef<uPlot | null>(null)
-  const last = Math.floor(Date.now() / 60_000)
-  const known = new Map(minutes.map((each) => [Date.parse(`${each.label.replace(' ', 'T')}Z`) / 60_000, each.counts]))
-  const times = Array.from({ length: MINUTES }, (_, index) => last - MINUTES + 1 + index)
+  const [pointed, setPointed] = useState<number | null>(null)
+  const known = byMinute(minutes)
+  const times = minutesShown()
   const data: uPlot.AlignedData = [times.map((each) => each * 60), ...LINES.map(([name]) => times.map((each) => known.get(each)?.[name] ?? 0))]
   useEffect(() => {
     const element = box.current!
@@ -37,9 +37,10 @@ export function Rates({ minutes }: { minutes: Schemas['LabeledCounts'][] }) {
         width: element.clientWidth,
         height: 180,
         series: [{}, ...LINES.map(([label, name, dash]) => ({ label, stroke: colour(name), width: 2, dash, points: { show: false } }))],
-        axes: [{ ...axis, values: (_: uPlot, all: number[]) => all.map((each) => clockInZone(new Date(each * 1000), browserZone).slice(0, 5)) }, axis],
+        axes: [{ ...axis, values: (_: uPlot, all: number[]) => all.map((each) => clockInZone(new Date(each * 1000), zoneShown()).slice(0, 5)) }, axis],
         scales: { y: { range: (_, __, high) => [0, Math.max(high * 1.1, 5)] } },
-        cursor: { drag: { x: false, y: false } },
+        cursor: { drag: { x: false, y: false }, y: false },
+        hooks: { setCursor: [(plot: uPlot) => setPointed(plot.cursor.idx ?? null)] },
         legend: { show: false },
       },
       data,
@@ -63,13 +64,13 @@ export function Rates({ minutes }: { minutes: Schemas['LabeledCounts'][] }) {
     <>
       <div ref={box} aria-hidden="true" />
       <p class="soft">
-        In 30 minutes:{' '}
+        {pointed === null ? 'In 30 minutes:' : `At ${clockInZone(new Date(times[pointed]! * 60_000), zoneShown()).slice(0, 5)}:`}{' '}
         {LINES.map(([name, colour]) => (
           <b key={name}>
             <span class={colour.slice(2)} aria-hidden="true">
               ■
             </span>{' '}
-            {amount(total(name))} {name}
+            {amount(pointed === null ? total(name) : (known.get(times[pointed]!)?.[name] ?? 0))} {name}
           </b>
         ))}
       </p>

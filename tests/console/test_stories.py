@@ -4,8 +4,11 @@ schedule, a reader changes nothing, tenants do not meet, sessions end, tabs shar
 from __future__ import annotations
 
 import re
+from datetime import datetime
+from zoneinfo import ZoneInfo
 
 import pytest
+from playwright.sync_api import expect
 
 from tests.console.conftest import Normal, Tab, Tabs
 from tests.console.served import LARGE, grow_old, kill, make
@@ -198,14 +201,14 @@ def test_two_tabs_share_one_stream_and_show_what_happens(tabs: Tabs, normal: Nor
     second = tabs.tab(context, server)
     for tab in (first, second):
         tab.open("/console/queues")
-    first.page.get_by_role("button", name="● Live").wait_for()
+    first.page.get_by_role("button", name="Live").wait_for()
     streams = [url for url in asked if url.endswith("/v1/stream")]
     assert len(streams) == 1
     make(server.http, "PUT", "/v1/queues/brand-new", {})
     for tab in (first, second):
         tab.page.get_by_role("link", name="brand-new").wait_for()
-    press(first, "● Live")
-    first.page.get_by_role("button", name="‖ Paused").wait_for()
+    press(first, "Live")
+    first.page.get_by_role("button", name="Paused").wait_for()
     before = len(asked)
     make(server.http, "PUT", "/v1/queues/unseen", {})
     second.page.get_by_role("link", name="unseen").wait_for()
@@ -231,3 +234,29 @@ def test_the_keyboard_reaches_everything(operator: Tab) -> None:
     page.get_by_role("dialog").get_by_text("next and previous row").wait_for()
     page.keyboard.press("Escape")
     tab.check()
+
+
+def test_times_are_shown_as_somebody_wants_them_and_stay_so(tabs: Tabs, normal: Normal) -> None:
+    tab = tabs.sign_in(normal.server)
+    page = tab.open("/console/audit")
+    shown = page.locator("tbody time").first
+    at = str(shown.get_attribute("datetime"))
+    assert re.fullmatch(r"now|\d+ (ms|s|min|h) ago", shown.inner_text())
+    local = zoned(at, "Europe/Berlin")
+    assert (shown.get_attribute("title") or "").startswith(
+        f"{local} Europe/Berlin = {zoned(at, 'UTC')} UTC"
+    )
+    page.get_by_label("Times").select_option("local")
+    expect(shown).to_have_text(local)
+    page.get_by_label("Times").select_option("UTC")
+    press(tab, "Compact")
+    page.reload()
+    expect(shown).to_have_text(f"{zoned(at, 'UTC')} UTC")
+    expect(page.get_by_role("button", name="Compact")).to_have_attribute("aria-pressed", "true")
+    tab.check()
+
+
+def zoned(at: str, zone: str) -> str:
+    """A time in a zone, as the console writes it."""
+    moment = datetime.fromisoformat(at).astimezone(ZoneInfo(zone))
+    return f"{moment:%Y-%m-%d %H:%M:%S}"

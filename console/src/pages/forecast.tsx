@@ -4,7 +4,8 @@ import { can, get, type Schemas } from '../api'
 import { useLoad } from '../load'
 import { A, amount, count, Filter, Show, Table, Text, Time, Title, type Column } from '../parts'
 import { path, usePlace } from '../place'
-import { browserZone, clockInZone } from '../time'
+import { zoneShown } from '../settings'
+import { clockInZone } from '../time'
 import { Widen } from './system'
 
 const WIDTH = 960
@@ -41,7 +42,7 @@ export function Forecast() {
                 <b>{amount(data.median)}</b> in the median minute
               </span>
               <span class="card">
-                <b>{amount(data.peak_firings)}</b> in the busiest, at {clockInZone(data.peak_at, browserZone).slice(0, 5)}
+                <b>{amount(data.peak_firings)}</b> in the busiest, at {clockInZone(data.peak_at, zoneShown()).slice(0, 5)}
               </span>
             </div>
             <Bars of={data} />
@@ -52,7 +53,7 @@ export function Forecast() {
               id={(each) => each.at}
               empty="No minute has many more firings than the others."
               columns={[
-                ['minute', (each) => <Time at={each.at} />],
+                ['minute', (each) => <Time at={each.at} zone={zoneShown()} />],
                 ['firings', (each) => amount(each.firings), 'num'],
                 [
                   'because of',
@@ -107,12 +108,12 @@ function Bars({ of }: { of: Schemas['Forecast'] }) {
       <svg class="chart" viewBox={`0 0 ${WIDTH} ${HEIGHT + 20}`} role="img" aria-label={`Firings a minute; at most ${high}`}>
         {bars.map((number, index) => (
           <rect key={index} class={number > 2 * Math.max(of.median, 1) ? 'warn' : 'busy'} x={index * width} width={Math.max(width - 1, 1)} y={HEIGHT - (number / high) * HEIGHT} height={(number / high) * HEIGHT}>
-            <title>{`${clockInZone(new Date(start + index * each * 60_000), browserZone).slice(0, 5)}: ${number}`}</title>
+            <title>{`${clockInZone(new Date(start + index * each * 60_000), zoneShown()).slice(0, 5)}: ${number}`}</title>
           </rect>
         ))}
         {Array.from({ length: 6 }, (_, index) => (
           <text key={index} x={(index / 6) * WIDTH} y={HEIGHT + 14}>
-            {clockInZone(new Date(start + (index / 6) * of.minutes.length * 60_000), browserZone).slice(0, 5)}
+            {clockInZone(new Date(start + (index / 6) * of.minutes.length * 60_000), zoneShown()).slice(0, 5)}
           </text>
         ))}
       </svg>

@@ -3,7 +3,7 @@
 import { can, get, type Schemas } from '../api'
 import { Chart } from '../chart'
 import { useLoad, type Loaded } from '../load'
-import { A, amount, bounded, count, Failure, List, Show, Subject, Table, Text, Time, Title } from '../parts'
+import { A, amount, bounded, count, Failure, List, Loading, Show, Subject, Table, Text, Time, Title } from '../parts'
 import { path } from '../place'
 import { ago, duration } from '../time'
 
@@ -144,7 +144,7 @@ type Problem = Health['problems'][number]
 
 /** Whether all is well, which only a whole answer can say; otherwise what is wrong, worst first. */
 function Status({ of }: { of: Loaded<Health> }) {
-  if (of.isLoading) return <p class="soft loading" role="status">Loading …</p>
+  if (of.isLoading) return <Loading />
   if (of.error || !of.data)
     return (
       <>

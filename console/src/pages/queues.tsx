@@ -3,9 +3,9 @@
 import { get, post, put, type Schemas } from '../api'
 import { Chart } from '../chart'
 import { ROWS, useList, useLoad } from '../load'
-import { A, Act, amount, Area, ask, bounded, count, Facts, Filter, Input, List, say, Show, State, Table, Text, Time, Title, type Column } from '../parts'
+import { A, Act, amount, Area, ask, bounded, count, Facts, Filter, Input, List, say, Show, Spark, State, Table, Text, Time, Title, type Column } from '../parts'
 import { path, usePlace } from '../place'
-import { ago, duration } from '../time'
+import { duration, lastMinutes } from '../time'
 
 type State = keyof Schemas['Counts']
 
@@ -49,6 +49,14 @@ export function Queues() {
         columns={[
           ['queue', (each) => <A to={path('queues', each.name)}><Text>{each.name}</Text></A>],
           ['state', (each) => <State is={each.paused ? 'paused' : 'active'} />],
+          [
+            'sent, 30 min',
+            ({ name }) => {
+              const of = known.get(name)
+              const sent = of && lastMinutes(of.minutes, 'sent')
+              return sent ? <Spark of={sent} label={`${amount(sent.reduce((sum, each) => sum + each, 0))} sent`} /> : '…'
+            },
+          ],
           number('ready'),
           number('delayed'),
           number('claimed'),
@@ -240,7 +248,7 @@ function Messages({ queue }: { queue: string }) {
           ['type', (each) => <Text>{each.type}</Text>],
           ['key', (each) => <Text>{each.key}</Text>],
           ['attempts', (each) => each.attempts, 'num'],
-          ['sent', (each) => <span title={each.sent_at}>{ago(each.sent_at)}</span>],
+          ['sent', (each) => <Time at={each.sent_at} />],
           ['visible', (each) => <Time at={each.visible_at} />],
           ['last error', (each) => <Text>{each.last_error?.slice(0, 120)}</Text>, 'wide'],
         ]}

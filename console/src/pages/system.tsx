@@ -5,7 +5,6 @@ import { stringify } from '../json'
 import { readAgain } from '../live'
 import { useList, useLoad } from '../load'
 import { Ask, count, Input, List, say, Show, State, Subject, Table, Text, Time, Title } from '../parts'
-import { ago } from '../time'
 
 const WIDEN_SECONDS = 600
 const WIDEN_SECONDS_MAX = 86_400
@@ -72,7 +71,7 @@ export function Nodes() {
                 ['roles', (each) => each.roles.join(', ')],
                 ['shards', (each) => <>{each.shards.length} <span class="soft">{ranges(each.shards)}</span></>],
                 ['claims', (each) => each.claims, 'num'],
-                ['started', (each) => <span title={each.started_at}>{ago(each.started_at)}</span>],
+                ['started', (each) => <Time at={each.started_at} />],
                 ['lease until', (each) => <Time at={each.expires_at} />],
               ]}
             />

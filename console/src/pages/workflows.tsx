@@ -337,7 +337,7 @@ function Steps({ run, restart }: { run: Schemas['RunView']; restart: (step: stri
           ['state', (each) => <State is={each.state} />],
           ['attempts', (each) => each.attempts, 'num'],
           ['began', (each) => <Time at={each.started_at} />],
-          ['took', (each) => (each.finished_at ? duration(between(each.started_at, each.finished_at)) : each.wake_at ? <>until <Time at={each.wake_at} /></> : '–'), 'num'],
+          ['took', (each) => (each.finished_at ? duration(between(each.started_at, each.finished_at)) : each.wake_at ? <>wakes <Time at={each.wake_at} /></> : '–'), 'num'],
           [
             'when',
             (each) => {
