@@ -63,12 +63,13 @@ def test_processes_share_the_files_and_run_each_test_once(tmp_path: Path) -> Non
 
 
 def test_the_spare_process_takes_only_tests_that_do_not_depend_on_time(tmp_path: Path) -> None:
-    files = {"when/test_a.py": TEST, "faults/test_b.py": TEST}
-    assert run(tmp_path, files, SPARE) == [0]
-    assert ran(tmp_path) == [f"test_a.py {n}" for n in range(3)]
+    waits = f"# It waits, by asyncio.timeout.\n{TEST}"
+    files = {"when/test_a.py": TEST, "faults/test_b.py": TEST, "api/test_c.py": TEST}
+    assert run(tmp_path, files | {"api/test_d.py": waits}, SPARE) == [0]
+    assert ran(tmp_path) == [f"test_{name}.py {n}" for name in "ca" for n in range(3)]
     assert run(tmp_path, {}, SPARE) == [NO_TESTS]
     assert run(tmp_path, {}, "0") == [0]
-    assert ran(tmp_path)[3:] == [f"test_b.py {n}" for n in range(3)]
+    assert ran(tmp_path)[6:] == [f"test_{name}.py {n}" for name in "bd" for n in range(3)]
 
 
 @pytest.mark.parametrize(

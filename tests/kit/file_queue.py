@@ -4,14 +4,17 @@ A process takes one file at a time, longest first, by creating a file of its nam
 all processes share, until none is left. It imports only the files that it takes.
 
 The spare process runs tests that do not depend on time. It has a low priority and so uses the
-cores while the tests of the others wait.
+cores while the tests of the others wait. These take such tests last: at the end all processes
+share what is left, and no core is idle.
 """
 
 import gc
 import os
+import re
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -27,20 +30,15 @@ SPARE_NICENESS = 10
 SPARE_FOLDERS = ("app", "when", "core", "ops", "conformance", "tidy")
 """Folders whose tests neither wait nor watch a clock. The others take them last."""
 
-SPARE_FILES = frozenset(
-    {
-        "test_clock_jumps.py",
-        "test_leadership.py",
-        "test_partial_success_laws.py",
-        "test_scheduler_calendars.py",
-        "test_scheduler_nights.py",
-        "test_scheduler_policies.py",
-        "test_scheduler_rolled.py",
-        "test_scheduler_year.py",
-        "test_tzdata_update.py",
-    }
+MIXED_FOLDERS = ("service", "api", "cli", "docs", "attacks", "client")
+"""Folders of which some files wait or watch a clock. Those that do not say so by a name of
+`WATCHES` may run anywhere, too."""
+
+WATCHES = re.compile(
+    r"eventually|children|Process|subprocess|Popen|Thread|to_thread|_running\b|\brunning\("
+    r"|\.monotonic|import monotonic|perf_counter|process_time|thread_time|wait_for\(|asyncio\.timeout"
 )
-"""Files of other folders of which the same is true: their time is virtual."""
+"""What a test uses that waits for others or measures."""
 
 CROWDED = ("faults", "mutants", "examples")
 """Folders whose tests start many processes. The first process begins with them and the others end
@@ -149,16 +147,26 @@ def _without_garbage_collection() -> Iterator[None]:
 
 
 def _may_take(file: pytest.File) -> bool:
-    is_spare = file.path.name in SPARE_FILES or not {*SPARE_FOLDERS}.isdisjoint(_folders(file))
-    return _process() != SPARE or is_spare
+    return _process() != SPARE or is_timeless(file.path, *_folders(file))
+
+
+@cache
+def is_timeless(path: Path, *folders: str) -> bool:
+    """Whether the tests of a file in these folders do not depend on time."""
+    if not {*SPARE_FOLDERS}.isdisjoint(folders):
+        return True
+    is_mixed = not {*MIXED_FOLDERS}.isdisjoint(folders)
+    return is_mixed and WATCHES.search(path.name + path.read_text("utf-8")) is None
 
 
 def _rank(file: pytest.File) -> tuple[int, str]:
+    """Timeless files come last: the spare process runs them while the others wait, and all
+    processes together when these have no other left."""
     order = (*LONGEST, "", *SPARE_FOLDERS)
     rank = max(
         (order.index(folder) for folder in _folders(file) if folder in order), default=len(LONGEST)
     )
-    if file.path.name in SPARE_FILES:
+    if rank < len(LONGEST) and is_timeless(file.path, *_folders(file)):
         rank = len(LONGEST) + 1
     is_crowded = any(folder in CROWDED for folder in _folders(file))
     if is_crowded and _process() != "0":
