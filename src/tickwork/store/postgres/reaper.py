@@ -12,6 +12,7 @@ from tickwork.core.effects import Effect
 from tickwork.core.limits import check_limit, check_system
 from tickwork.core.model import (
     LOST_CLAIMS_MAX,
+    REASON_BACKLOG_FULL,
     REASON_EXPIRED,
     REASON_MAX_RETRIES,
     REASON_WORKER_LOST,
@@ -186,7 +187,13 @@ class PostgresReaper:
         )
         # By position in the key: a dead-letter queue gets them in this order.
         in_order = sorted(claimed, key=lambda row: row["place"] or 0)
-        settled = await self._end(connection, _dead(in_order, reason))
+        endings = [
+            _buried(row, reason)
+            if row["surplus"] is None
+            else _buried(row, REASON_BACKLOG_FULL, row["surplus"])
+            for row in in_order
+        ]
+        settled = await self._end(connection, endings)
         done = [in_order[index] for index in settled.ended.done]
         slots = sum(map(_is_unseen_slot, done)) if reason == REASON_EXPIRED else 0
         return Reaped(dead=len(done), expired_slots=slots), settled
@@ -199,11 +206,11 @@ def _dead(rows: Sequence[Any], reason: str) -> list[Ending]:
     return [_buried(row, reason) for row in rows]
 
 
-def _buried(row: Any, reason: str) -> Ending:
+def _buried(row: Any, reason: str, error: str | None = None) -> Ending:
     effects: tuple[Effect, ...] = ()
     if row["schedule_id"] is not None:
         effects = (slot_end.dead_result(row["terms"], row["run"], reason, None),)
-    return Ending(claim=_claim(row), fate=Fate.DEAD, reason=reason, effects=effects)
+    return Ending(claim=_claim(row), fate=Fate.DEAD, reason=reason, error=error, effects=effects)
 
 
 def _is_unseen_slot(row: Any) -> bool:

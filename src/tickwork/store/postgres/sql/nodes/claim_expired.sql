@@ -20,4 +20,6 @@ picked AS MATERIALIZED (
 UPDATE tickwork_messages AS m SET state = 'claimed', claim = m.claim + 1, holder = $2
 WHERE m.ctid = ANY (ARRAY (SELECT at FROM picked))
 RETURNING m.tenant, m.id, m.claim, m.holder, m.schedule_id, m.run, m.terms,
-    m.slot, m.attempts, m.place
+    m.slot, m.attempts, m.place,
+    -- A copy that `tickwork_send` stored although its queue was full: it has expired when it was sent, and says why.
+    CASE WHEN m.expires_at <= m.sent_at THEN m.last_error END AS surplus
