@@ -36,7 +36,8 @@ MIXED_FOLDERS = ("service", "api", "cli", "docs", "attacks", "client")
 
 WATCHES = re.compile(
     r"eventually|children|Process|subprocess|Popen|Thread|to_thread|_running\b|\brunning\("
-    r"|\.monotonic|import monotonic|perf_counter|process_time|thread_time|wait_for\(|asyncio\.timeout"
+    r"|\.monotonic|import monotonic|perf_counter|process_time|thread_time"
+    r"|wait_for\(|asyncio\.timeout"
 )
 """What a test uses that waits for others or measures."""
 
