@@ -9,6 +9,7 @@ import { Banners } from './banners'
 import { isLive, isPaused, start } from './live'
 import { A, ask, Empty, explain, Question, said, say, Title } from './parts'
 import { Icon, Mark } from './icons'
+import { Search } from './search'
 import { href, usePlace } from './place'
 import { clock, CLOCKS, density } from './settings'
 import { browserZone } from './time'
@@ -75,7 +76,7 @@ const PLACES: [group: string, places: Place[]][] = [
 ]
 
 const HELP: [string, string][] = [
-  ['/', 'search or filter'],
+  ['/', 'find anything'],
   ['j, k', 'next and previous row'],
   ['Enter', 'open the row'],
   ['g then o, s, q, d', 'go to overview, schedules, queues, dead letters'],
@@ -182,6 +183,7 @@ function Frame() {
           Tickwork
         </A>
         <TenantChoice />
+        {!who?.owner && <Search />}
         <span class="right">
           <button type="button" class="live" data-is={isPaused.value ? 'paused' : isLive.value ? 'live' : 'polled'} aria-pressed={isPaused.value} onClick={() => (isPaused.value = !isPaused.value)} title="Pages read again when something happens (p)">
             {isPaused.value ? 'Paused' : isLive.value ? 'Live' : 'Every 5 s'}
@@ -240,10 +242,10 @@ const Nowhere = () => (
   </>
 )
 
-/** A new page begins at its top, also for the keyboard and for screen readers. */
+/** A new page begins at its top, also for the keyboard and for screen readers, unless somebody types already. */
 function showTop(): void {
   window.scrollTo(0, 0)
-  document.getElementById('main')?.focus({ preventScroll: true })
+  if (!document.activeElement?.closest('.find')) document.getElementById('main')?.focus({ preventScroll: true })
 }
 
 function move(step: number): void {
@@ -263,7 +265,7 @@ function useKeys(go: (to: string) => void): void {
       else if (event.key === 'j') move(1)
       else if (event.key === 'k') move(-1)
       else if (event.key === 'p') isPaused.value = !isPaused.value
-      else if (event.key === '/') document.querySelector<HTMLElement>('[data-search]')?.focus()
+      else if (event.key === '/') document.querySelector<HTMLElement>('[data-find], [data-search]')?.focus()
       else if (event.key === '?') showHelp()
       else {
         afterG = event.key === 'g' ? Date.now() : 0

@@ -8,6 +8,8 @@ import { amount } from './parts'
 import { zoneShown } from './settings'
 import { byMinute, clockInZone, minutesShown } from './time'
 
+/** Steps of the axis of counts. */
+const WHOLE = Array.from({ length: 30 }, (_, index) => [1, 2, 5][index % 3]! * 10 ** Math.floor(index / 3))
 const LINES: [string, string, number[]][] = [
   ['sent', '--busy', []],
   ['done', '--good', []],
@@ -37,7 +39,7 @@ export function Rates({ minutes }: { minutes: Schemas['LabeledCounts'][] }) {
         width: element.clientWidth,
         height: 180,
         series: [{}, ...LINES.map(([label, name, dash]) => ({ label, stroke: colour(name), width: 2, dash, points: { show: false } }))],
-        axes: [{ ...axis, values: (_: uPlot, all: number[]) => all.map((each) => clockInZone(new Date(each * 1000), zoneShown()).slice(0, 5)) }, axis],
+        axes: [{ ...axis, values: (_: uPlot, all: number[]) => all.map((each) => clockInZone(new Date(each * 1000), zoneShown()).slice(0, 5)) }, { ...axis, incrs: WHOLE }],
         scales: { y: { range: (_, __, high) => [0, Math.max(high * 1.1, 5)] } },
         cursor: { drag: { x: false, y: false }, y: false },
         hooks: { setCursor: [(plot: uPlot) => setPointed(plot.cursor.idx ?? null)] },

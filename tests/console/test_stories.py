@@ -236,6 +236,31 @@ def test_the_keyboard_reaches_everything(operator: Tab) -> None:
     tab.check()
 
 
+def test_one_box_finds_things_of_all_kinds_from_any_page(tabs: Tabs, normal: Normal) -> None:
+    tab = tabs.sign_in(normal.server)
+    page = tab.open("/console/audit")
+    page.keyboard.press("/")
+    page.keyboard.type("ord")
+    page.get_by_role("option", name="orders queue").wait_for()
+    page.keyboard.press("Enter")
+    page.get_by_role("heading", name="orders").wait_for()
+    assert page.url.endswith("/console/queues/orders")
+    for name in ("run", "delivery", "dead letter", "batch", "endpoint", "schedule", "message"):
+        path = normal.pages[name]
+        page.keyboard.press("/")
+        page.keyboard.type(path.rpartition("/")[2])
+        page.locator(".found [role=option]").first.wait_for()
+        page.keyboard.press("Enter")
+        page.wait_for_url(f"**{path}")
+        tab.settle()
+    page.keyboard.press("/")
+    page.keyboard.type("no such thing")
+    page.get_by_text("Nothing has this id").wait_for()
+    page.keyboard.press("Escape")
+    expect(page.get_by_text("Nothing has this id")).to_have_count(0)
+    tab.check()
+
+
 def test_times_are_shown_as_somebody_wants_them_and_stay_so(tabs: Tabs, normal: Normal) -> None:
     tab = tabs.sign_in(normal.server)
     page = tab.open("/console/audit")

@@ -15,6 +15,7 @@ from tickwork.cli.values import instant
 if TYPE_CHECKING:
     from tickwork.client.client import Client
     from tickwork.core.answers.schedule import Why
+    from tickwork.core.answers.search import Findings
     from tickwork.core.answers.wait import Wait
     from tickwork.core.trace import Trace, TraceNode
 
@@ -32,6 +33,9 @@ Reference = Annotated[
 At = Annotated[
     datetime,
     Option("Time of a schedule to explain; default the latest slot.", "ISO", read=instant),
+]
+Sought = Annotated[
+    str, Argument("An id, or the beginning of a name or key.", "TEXT", fields=("q",))
 ]
 Correlation = Annotated[
     str,
@@ -91,6 +95,24 @@ def wait_lines(found: Wait) -> Iterator[str]:
     yield from (f"{detail[:1].upper()}{detail[1:]}." for detail in found.details)
     if found.correlation_id is not None:
         yield f"trace: tickwork trace {found.correlation_id}"
+
+
+def _found_lines(found: Findings) -> Iterator[str]:
+    if not found.items:
+        yield "Nothing has this id, or a name that begins with it."
+    for finding in found.items:
+        within = "" if finding.parent is None else f" of {finding.parent}"
+        note = "" if finding.note is None else f": {finding.note}"
+        name = finding.id if finding.id == finding.name else f"{finding.name} {finding.id}"
+        yield f"{finding.kind.replace('_', ' ')}{within} {name}{note}"
+    if found.is_cut:
+        yield "There is more: of each kind five are shown."
+
+
+@top.client_command("find", show=_found_lines)
+async def find(client: Client, text: Sought) -> Findings:
+    """Find things of all kinds by an id, a name, an owner, a key or a correlation id."""
+    return await client.search(text)
 
 
 def _trace_lines(found: Trace) -> Iterator[str]:

@@ -40,6 +40,7 @@ from tickwork.core.answers.cluster import ClusterView, Node
 from tickwork.core.answers.ids import Prefix
 from tickwork.core.answers.message_type import MessageType
 from tickwork.core.answers.queue import QueueView, Statistics, Usage
+from tickwork.core.answers.search import Findings
 from tickwork.core.answers.wait import Wait
 from tickwork.core.health import HealthReport
 from tickwork.core.options.message import SendOptions
@@ -214,6 +215,11 @@ class Verbs(Noun[M], Generic[M]):
                 continue
             return found
         raise NotFound("message, dead letter, delivery, endpoint or run", reference)
+
+    @verb
+    def search(self, text: str) -> Call[Findings]:
+        """Things of all kinds by an id, or by a part of a name, key or correlation id."""
+        return Call("GET", at("v1", "search"), answer(Findings), query={"q": text})
 
     @verb
     def trace(self, reference: str) -> Call[Trace]:

@@ -7,6 +7,7 @@ from collections.abc import Collection
 from tickwork.core.answers.cluster import ClusterView
 from tickwork.core.answers.message_type import MessageType
 from tickwork.core.answers.queue import QueueView, Usage
+from tickwork.core.answers.search import Findings
 from tickwork.core.answers.wait import Wait
 from tickwork.core.health import HealthReport
 from tickwork.core.topology import Topology
@@ -18,6 +19,7 @@ from tickwork.ops.cluster import resume_all as resume_cluster
 from tickwork.ops.cluster import widen_windows as widen_cluster
 from tickwork.ops.health import look_at_health
 from tickwork.ops.queues import overview, tenant_usage
+from tickwork.ops.search import search
 from tickwork.ops.topology import list_types, stored_topology
 from tickwork.ops.trace import trace_anything
 from tickwork.ops.why import why_waits
@@ -40,6 +42,10 @@ class Overview:
         """Everything of one correlation, as a tree: messages, dead letters, deliveries, runs with
         their steps, firings. `reference` is a correlation id, or the id of a message or run."""
         return await trace_anything(await self._engine.context(), str(reference))
+
+    async def search(self, text: str) -> Findings:
+        """Things of all kinds by an id, or by a part of a name, key or correlation id."""
+        return await search(await self._engine.context(), text)
 
     async def stats(self, *, limit: int | None = None) -> tuple[QueueView, ...]:
         """Numbers of each queue, or of the first ones: messages by state, how many are late, the

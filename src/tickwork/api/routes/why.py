@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from litestar.di import NamedDependency
-from litestar.params import FromPath
+from litestar.params import FromPath, QueryParameter
 from msgspec import Struct
 
 from tickwork.api.operation import operation
 from tickwork.api.routes.workflows import named_workflow
 from tickwork.core.access import Permission
 from tickwork.core.answers.ids import Prefix, read_path_id
+from tickwork.core.answers.search import Findings
 from tickwork.core.answers.wait import Wait
 from tickwork.core.delivery.request import read_delivery_id
 from tickwork.core.trace import Trace
 from tickwork.ops import why
 from tickwork.ops.context import Context
+from tickwork.ops.search import search
 from tickwork.ops.trace import trace_anything
 
 
@@ -122,7 +126,25 @@ async def get_trace(correlation_id: FromPath[str], context: NamedDependency[Cont
     return await trace_anything(context, correlation_id)
 
 
+@operation(
+    "GET",
+    "/v1/search",
+    needs=Permission.READ,
+    tag="messages",
+    summary="Find things by id, name, owner, key or correlation id",
+)
+async def find(
+    q: Annotated[str, QueryParameter(description="An id, or what a name or key has in it.")],
+    context: NamedDependency[Context],
+) -> Findings:
+    """Returns the thing with this id, schedules and entities whose name or key begins with the
+    text, schedules of this owner, and queues, endpoints, workflows and types of entities with it in
+    their name: up to five of each kind."""
+    return await search(context, q)
+
+
 WHY_ROUTES = (
+    find,
     why_message,
     why_dead_letter,
     why_delivery,
