@@ -286,7 +286,7 @@ async def test_a_gate_learns_the_limits_of_a_receiver_and_is_told_when_they_have
     assert claims(owned=0)[0] == [1], "the first one tells what the others may"
     with limits.admitted("default", [SLOW], receiver="host slow"):
         assert told == [1]
-        assert claims(owned=1) == ([1], True)
+        assert claims(owned=1) == ([1], False)
         with limits.admitted("default", [SLOW], receiver="host slow"):
             assert claims(owned=2) == ([0], False)
             assert told == [1]

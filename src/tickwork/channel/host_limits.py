@@ -119,7 +119,7 @@ class HostLimits:
         name_of_tenant = tenant_limit(tenant)
         limits = {f"host {_host(url)} of {tenant}": self._limit for url in urls}
         if others:
-            limits.update(others)
+            limits.update((name, limit) for name, limit in others.items() if limit != NO_LIMIT)
         limits[name_of_tenant] = NO_LIMIT
         if receiver:
             self.receivers.note(tenant, receiver, limits)
@@ -254,13 +254,22 @@ class HostLimits:
 
     # Room for claims
 
-    def room(self, name: str, limit: Limit, claimed: int = 0) -> int:
-        """How many more deliveries to claim under a limit. So many are `claimed` already."""
+    def room(self, name: str, limit: Limit, claimed: int = 0, reserved: int = 0) -> int:
+        """How many more deliveries to claim under a limit. So many are `claimed` already, and
+        others may be claimed now."""
         pace, throughput = self._paces.get(name, IDLE), self._throughputs.get(name)
         per_second = 0.0 if throughput is None else throughput.per_second(monotonic())
         waiting = len(self._lines.get(name, ()))
         claimed -= self._concluding.get(name, 0)
-        return room_of(pace, limit, self._clock(), per_second, waiting=waiting, claimed=claimed)
+        return room_of(
+            pace,
+            limit,
+            self._clock(),
+            per_second,
+            waiting=waiting,
+            claimed=claimed,
+            reserved=reserved,
+        )
 
     def room_of_tenant(self, tenant: str, claimed: Mapping[str, int]) -> Room:
         """How many more deliveries of a tenant to claim. So many are `claimed` under each limit."""

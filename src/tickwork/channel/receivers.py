@@ -36,7 +36,7 @@ NO_LIMIT = Limit()
 class Limits(Protocol):
     """What a node lets go under its limits."""
 
-    def room(self, name: str, limit: Limit, claimed: int = 0) -> int:
+    def room(self, name: str, limit: Limit, claimed: int = 0, reserved: int = 0) -> int:
         """How many more deliveries to claim under a limit."""
 
     def room_of_tenant(self, tenant: str, claimed: Mapping[str, int]) -> Room:
@@ -58,7 +58,10 @@ class Receivers:
 
     def note(self, tenant: str, receiver: str, limits: Mapping[str, Limit]) -> None:
         """Notes the limits of a receiver, by their names."""
-        is_new = (tenant, receiver) not in self._known
+        known = self._known.get((tenant, receiver))
+        if known == limits:
+            return
+        is_new = known is None
         if is_new and len(self._known) >= RECEIVERS_MAX:
             self._known.clear()
             self._limit_by_name.clear()
@@ -83,7 +86,7 @@ class Receivers:
             own = _unknown_limit(tenant, receiver)
             return [Room(UNKNOWN, UNKNOWN_MAX), Room(own, UNKNOWN_ONES - claimed.get(own, 0))]
         return [
-            Room(name, self.limits.room(name, limit, claimed.get(name, 0)) - reserved.get(name, 0))
+            Room(name, self.limits.room(name, limit, claimed.get(name, 0), reserved.get(name, 0)))
             for name, limit in limits.items()
             if limit != NO_LIMIT
         ]
@@ -99,7 +102,7 @@ class Receivers:
             self.wake(name, self._limit_by_name.get(name, NO_LIMIT))
 
     def reserved(self, gate: ReceiverGate) -> Mapping[str, int]:
-        """How much of each limit the claims of other gates may take."""
+        """How much of each limit claims may take, those of the gate aside."""
         # A claim may ask in another thread.
         asked = [*self._asked.items()]
         reserved = Counter[str]()
@@ -129,13 +132,15 @@ class Receivers:
                 self._waiting.pop(name, None)
 
     def wake(self, name: str, limit: Limit) -> None:
-        """Wakes the gates that wait for a limit, if it has room."""
-        if name in self._waiting and self.limits.room(name, limit) > 0:
-            self._wake(name)
+        """Wakes the gates that wait for a limit, if it has room for more than they claim now."""
+        if name in self._waiting:
+            reserved = sum(rooms.reserved.get(name, 0) for rooms in self._asked.values())
+            if self.limits.room(name, limit, 0, reserved) > 0:
+                self._wake(name)
 
-    def has_room(self, name: str) -> bool:
-        """Whether a limit lets go more than is claimed."""
-        return self.limits.room(name, self._limit_by_name.get(name, NO_LIMIT)) > 0
+    def has_room(self, name: str, claimed: int) -> bool:
+        """Whether a limit lets go more than the `claimed` ones."""
+        return self.limits.room(name, self._limit_by_name.get(name, NO_LIMIT), claimed) > 0
 
     def seconds_until_room(self, name: str) -> float:
         """Seconds until the rate of a limit has room; 0 without a rate."""
@@ -153,17 +158,18 @@ class ReceiverGate:
     def __init__(self, receivers: Receivers, receiver: str | None = None) -> None:
         self._receivers, self._receiver = receivers, receiver
         self._binding: frozenset[str] = frozenset()
+        self._claimed: Counter[str] = Counter()
         self.on_room: Callable[[], None] = lambda: None
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether the last claim left something behind limits."""
+        return bool(self._binding)
 
     def rooms(self, owned: Iterable[Message]) -> Rooms:
         """What to claim beside the messages that the consumer has."""
-        claimed = Counter[str]()
-        lines = Counter([(message.tenant, message.receiver) for message in owned])
-        for (tenant, receiver), messages in lines.items():
-            for name in self._receivers.limits_of(tenant, self._receiver or receiver or ""):
-                claimed[name] += messages
+        self._claimed = claimed = self._by_limit(owned)
         receivers = self._receivers
-
         reserved: Mapping[str, int] | None = None
 
         def rooms_of(tenant: str, receiver: str) -> list[Room]:
@@ -191,7 +197,18 @@ class ReceiverGate:
         self.leave()
         self._binding = rooms.binding(lines)
         self._receivers.wake_later(self, self._binding)
-        return bool(found) and (rooms.is_cut or any(map(self._receivers.has_room, self._binding)))
+        claimed, has_room = self._claimed + self._by_limit(found), self._receivers.has_room
+        has_more = any(has_room(name, claimed[name]) for name in self._binding)
+        return bool(found) and (rooms.is_cut or has_more)
+
+    def _by_limit(self, messages: Iterable[Message]) -> Counter[str]:
+        """How many of the messages each limit concerns."""
+        claimed = Counter[str]()
+        lines = Counter([(message.tenant, message.receiver) for message in messages])
+        for (tenant, receiver), count in lines.items():
+            for name in self._receivers.limits_of(tenant, self._receiver or receiver or ""):
+                claimed[name] += count
+        return claimed
 
     def seconds_until_room(self) -> float | None:
         """Seconds until a rate lets go what a claim left; None if no rate holds it back."""

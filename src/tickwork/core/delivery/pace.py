@@ -100,12 +100,20 @@ def finished(pace: HostPace) -> HostPace:
 
 
 def room_of(
-    pace: HostPace, limit: Limit, now: datetime, per_second: float, *, waiting: int, claimed: int
+    pace: HostPace,
+    limit: Limit,
+    now: datetime,
+    per_second: float,
+    *,
+    waiting: int,
+    claimed: int,
+    reserved: int = 0,
 ) -> int:
     """How many more deliveries to claim: as many as may start, and will within a moment at the
     throughput `per_second`. So many `waiting` ones are claimed already; or `claimed`, those that
-    run included. 0 until half of what to have ahead is gone: one large claim is cheaper."""
-    taken, room = max(pace.running + waiting, claimed), CLAIMED_MAX
+    run included. Claims that are not answered may take the `reserved` ones. 0 until half of what to
+    have ahead is gone: one large claim is cheaper."""
+    taken, room = max(pace.running + waiting, claimed) + reserved, CLAIMED_MAX
     if limit.concurrency is not None:
         ahead = int(per_second * AHEAD_SECONDS)
         room = limit.concurrency + ahead - taken

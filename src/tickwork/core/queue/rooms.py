@@ -52,6 +52,11 @@ class Rooms:
         self._bound: dict[tuple[str, str], tuple[int, str]] = {}
         self._bound_tenants: dict[str, tuple[int, str]] = {}
 
+    @property
+    def is_bound(self) -> bool:
+        """Whether limits have let go less than was asked for."""
+        return bool(self._bound) or bool(self._bound_tenants)
+
     def quotas(self, asked: Sequence[tuple[str, str, int]]) -> list[int]:
         """How many messages of each of these lanes to take: a tenant, a receiver, and the most that
         may be taken. Receivers that have a limit in common share it evenly."""
@@ -110,6 +115,10 @@ class ClaimGate(Protocol):
     room again."""
 
     on_room: Callable[[], None]
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether the last claim left something behind limits."""
 
     def rooms(self, owned: Iterable[Message]) -> Rooms:
         """What to claim beside the messages that the consumer has."""

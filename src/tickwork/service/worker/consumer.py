@@ -37,6 +37,9 @@ from tickwork.store.cluster_contract import Watch
 POLL_SECONDS_MIN = 0.05
 """Seconds between two polls of a queue that had messages."""
 
+POLL_SECONDS_BOUND = 0.1
+"""The same while a limit keeps messages back, which says when it has room."""
+
 POLL_SECONDS_MAX = 1.0
 """Maximum number of seconds between two polls. An idle consumer also asks when the next message
 becomes visible."""
@@ -164,6 +167,7 @@ class QueueConsumer:
         holder = self._context.holder()
         rooms = None
         if self._gate is not None:
+            self._has_room.clear()
             rooms = self._gate.rooms(_unhandled(self._prefetch, self._late, self.running))
         request = ClaimRequest(queue=self.queue.name, holder=holder, limit=claim_limit, rooms=rooms)
         self._pending += claim_limit
@@ -209,11 +213,11 @@ class QueueConsumer:
     async def _wait_seconds(self, pause: float) -> float:
         """Seconds until the next poll, or until the collected batch must start. After a while
         without messages also: until the next message becomes visible."""
-        due = self.batch_due()
+        due, is_bound = self.batch_due(), self._gate is not None and self._gate.is_bound
         if due is not None:
             pause = min(max(due - self._now(), 0.0), pause)
-        if pause <= POLL_SECONDS_MIN:
-            return pause
+        if pause <= (POLL_SECONDS_BOUND if is_bound else POLL_SECONDS_MIN):
+            return POLL_SECONDS_BOUND if is_bound else pause
         store = self._context.store
         at = await store.messages.next_visible_at(self.scope, self.queue.name)
         if at is None:

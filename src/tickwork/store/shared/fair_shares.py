@@ -51,8 +51,7 @@ class Portion(Struct, frozen=True):
 class Ring:
     """The tenants of one queue in turn. Lanes that were found are fresh for some seconds."""
 
-    def __init__(self, fresh_seconds: float = LANES_FRESH_SECONDS) -> None:
-        self._fresh_seconds = fresh_seconds
+    def __init__(self) -> None:
         self._last_receivers: dict[str, str] = {}
         self._lanes: dict[str, list[TenantLane]] = {}
         self._left: dict[str, int] = {}
@@ -81,7 +80,7 @@ class Ring:
             tenant: last for tenant, last in self._last_receivers.items() if tenant in found
         }
         self._fresh_until = looked_at_seconds + max(
-            self._fresh_seconds, took_seconds / LOOKING_SHARE
+            LANES_FRESH_SECONDS, took_seconds / LOOKING_SHARE
         )
 
     def _in_turn(self, tenant: str, lanes: Sequence[TenantLane]) -> list[TenantLane]:

@@ -42,7 +42,6 @@ from tickwork.store.postgres.messages import rows
 from tickwork.store.postgres.messages.settle import Settler
 from tickwork.store.postgres.queues import PostgresQueues
 from tickwork.store.shared.fair_shares import (
-    LANES_FRESH_SECONDS,
     LANES_MAX,
     LOOKING_SHARE,
     Portion,
@@ -71,8 +70,8 @@ _Lane = tuple[str, int, str]
 class _ClaimState:
     """The claims from one queue: whose turn is next, and where to start in the index."""
 
-    def __init__(self, fresh_seconds: float = LANES_FRESH_SECONDS) -> None:
-        self.ring = Ring(fresh_seconds)
+    def __init__(self) -> None:
+        self.ring = Ring()
         self.low_water: dict[_Lane, datetime] = {}
         self.look_from_start_at = float("-inf")
 
@@ -143,7 +142,8 @@ class Claimer:
             )
             if len(found) == request.limit or (found and request.separate):
                 break  # A separate claim must not add the messages of a second statement.
-        if not found and await self._has_changed(queue, request):
+        is_bound = request.rooms is not None and request.rooms.is_bound
+        if not found and not is_bound and await self._has_changed(queue, request):
             self._queues.forget({queue.id})
             return await self.claim(scope, request)
         return _in_order(found)
@@ -390,8 +390,7 @@ class Claimer:
         if state is None:
             if len(self._states) >= RINGS_MAX:
                 self._states.clear()
-            # What a claim in rooms finds is no news for long: another receiver may have room.
-            state = _ClaimState(0.0) if has_rooms else _ClaimState()
+            state = _ClaimState()
             self._states[queue_id, tenant, has_rooms] = state
         return state
 

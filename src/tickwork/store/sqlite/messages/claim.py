@@ -267,8 +267,7 @@ class Claimer:
         if ring is None:
             if len(self._rings) >= RINGS_MAX:
                 self._rings.clear()
-            # What a claim in rooms finds is no news for long: another receiver may have room.
-            ring = Ring(0.0) if has_rooms else Ring()
+            ring = Ring()
             self._rings[queue_id, tenant, has_rooms] = ring
         return ring
 
