@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from threading import Thread
 from uuid import uuid4
 
 import pytest
@@ -33,6 +34,20 @@ async def test_a_write_that_never_ends_does_not_block_close(
     async with writer_held(store):
         async with asyncio.timeout(PATIENCE_SECONDS):
             await store.close()
+
+
+async def test_a_file_is_closed_where_no_thread_starts_any_more(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = await SqliteStore.open(path)
+    await store.now()
+
+    def refuse(_thread: Thread) -> None:
+        raise RuntimeError("can't create new thread at interpreter shutdown")
+
+    monkeypatch.setattr(Thread, "start", refuse)  # As some versions of Python do at exit.
+    await store.close()
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
 
 
 @pytest.mark.parametrize("home", ["postgres"], indirect=True)

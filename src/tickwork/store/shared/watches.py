@@ -62,7 +62,8 @@ T = TypeVar("T")
 
 async def run_in_own_thread(call: Callable[..., T], *values: object) -> T:
     """Calls a function in a thread of its own. The event loop's executor may be full of an app's
-    work, and a shutdown must not wait for that; when the interpreter ends no executor takes any."""
+    work, and a shutdown must not wait for that; when the interpreter ends no executor takes any.
+    Some versions of Python start no thread then, either: it is called here."""
     done: Future[T] = Future()
 
     def work() -> None:
@@ -72,7 +73,10 @@ async def run_in_own_thread(call: Callable[..., T], *values: object) -> T:
         except BaseException as error:
             done.set_exception(error)
 
-    Thread(target=work, name="tickwork-own").start()
+    try:
+        Thread(target=work, name="tickwork-own").start()
+    except RuntimeError:
+        work()
     return await asyncio.wrap_future(done)
 
 
