@@ -8,7 +8,7 @@ when is decided by a seed, printed on stderr: pytest shows it if a test fails.
 import asyncio
 import random
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from itertools import cycle, islice
@@ -124,15 +124,23 @@ class Crew:
                 await child.wait(LAST_PASS_SECONDS_MAX)
         child.kill9()
 
-    async def drain(self, store: Store, queues: Sequence[str], most: int = DRAIN_LIMIT) -> None:
-        """Does the remaining work, after the dead nodes were reaped."""
+    async def drain(
+        self,
+        store: Store,
+        queues: Sequence[str],
+        most: int = DRAIN_LIMIT,
+        ways: Mapping[str, handler.Ways] | None = None,
+    ) -> None:
+        """Does the remaining work, after the dead nodes were reaped: in a plain way, unless `ways`
+        of a queue say otherwise."""
         async with Membership(store, "drain") as member:
 
             async def others_are_gone() -> bool:
                 return [node.id for node in await store.nodes.list(SYSTEM)] == [member.node_id]
 
             await eventually(others_are_gone, timeout_seconds=START_SECONDS_MAX)
-            orders = handler.Orders(ways={queue: {"plain": 1} for queue in queues}, limit=most)
+            plain: dict[str, handler.Ways] = {queue: {"plain": 1} for queue in queues}
+            orders = handler.Orders(ways=plain | dict(ways or {}), limit=most)
             hand = handler.Handler(store, member, self.history, url=self._url, orders=orders)
 
             async def are_empty() -> bool:

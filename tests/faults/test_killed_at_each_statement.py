@@ -1,8 +1,8 @@
 """Settlements with every kind of effect, killed before each of their statements.
 
 Every message has a key with a blocked message behind it, is the only item of a batch, and goes to a
-dead-letter queue if it dies. For each statement there is a process that settles messages and is
-killed there.
+dead-letter queue if it dies. What an ack sends, it sends or publishes. For each statement there is
+a process that settles messages and is killed there.
 """
 
 import random
@@ -37,7 +37,7 @@ STATEMENTS, STEP = 20, 2
 next settlement. The short test kills at every other one, a soak at all."""
 
 STATEMENTS_OF_A_SOAK, ROUNDS_OF_A_SOAK = 40, 5
-ORDERS = handler.Orders(ways={QUEUE: {"plain": 1, "dead": 2}}, limit=1)
+ORDERS = handler.Orders(ways={QUEUE: {"plain": 1, "publish": 1, "dead": 2}}, limit=1)
 
 
 async def put_queues(store: Store) -> None:
@@ -45,6 +45,7 @@ async def put_queues(store: Store) -> None:
     await store.queues.put(SYSTEM, QUEUE, settings)
     for name in (GRAVES, COMPLETIONS, handler.OUTPUTS):
         await store.queues.put(SYSTEM, name, QueueSettings(max_retries=100))
+    await store.subscriptions.put(SYSTEM, f"{QUEUE}.publish", handler.OUTPUTS)
 
 
 async def make_batches(crew: Crew, store: Store, key: str) -> list[UUID]:
@@ -81,7 +82,8 @@ async def killed_before_each_statement(
             points = [Arm(handler.SETTLEMENT, "kill", after=after) for after in statements]
             for child in [crew.start(handling(ORDERS), point) for point in points]:
                 assert await child.wait(START_SECONDS_MAX) == -signal.SIGKILL, child.stderr()
-            await crew.drain(store, [QUEUE, GRAVES])
+            sending: handler.Ways = {"plain": 1, "publish": 1}
+            await crew.drain(store, [QUEUE, GRAVES], ways={QUEUE: sending})
             await eventually(are_completed, timeout_seconds=START_SECONDS_MAX)
         await seen.look()
         await told.look()
@@ -91,8 +93,10 @@ async def killed_before_each_statement(
 
 
 async def check_moves(url: str) -> None:
-    """Every dead message arrived in the dead-letter queue once, and ended there."""
+    """Acks sent and published. Every dead message arrived in the dead-letter queue once, and ended
+    there."""
     outputs = await tables.outputs_in(url, handler.OUTPUTS)
+    assert {way for _, way in outputs} >= {f"{QUEUE}.plain", f"{QUEUE}.publish"}
     moved = Counter(cause for cause, way in outputs if way.startswith(f"{GRAVES}."))
     moved.update([*await tables.dead_in(url, GRAVES)])
     assert moved == Counter([*await tables.dead_in(url, QUEUE)])

@@ -3,8 +3,8 @@
     python -m tests.faults.programs.handler URL HISTORY NAME ORDERS
 
 Whatever it acks it sends on to `outputs`: with the message's event, or else its id, as the cause
-and the queue and the way as the type. A message that cost others their life it takes when it
-holds nothing else.
+and the queue and the way as the type. Or it publishes that, for `outputs` to subscribe to. A
+message that cost others their life it takes when it holds nothing else.
 
 Points: `claimed`, `settling`, `writing` and `written` (inside the open transaction), `settled`;
 on PostgreSQL also `completing`: a batch was seen to have ended, and nobody was told yet. As in
@@ -18,7 +18,7 @@ import time
 from collections.abc import Sequence
 from inspect import isawaitable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
@@ -56,13 +56,16 @@ AGAIN_SECONDS_MAX = 0.03
 CERTAIN = 0.9
 """So much of a lease is over before it can have ended, whatever two clocks make of a second."""
 
-Way = Literal["plain", "joint", "retry", "release", "dead"]
+Way = Literal["plain", "publish", "joint", "retry", "release", "dead"]
+
+Ways: TypeAlias = dict[Way, int]
+"""How often each way is taken."""
 
 
 class Orders(msgspec.Struct, frozen=True, kw_only=True):
     """What to do: for each queue, how often which way of ending a message is taken."""
 
-    ways: dict[str, dict[Way, int]]
+    ways: dict[str, Ways]
     seed: int = 0
     limit: int = 4
     together: int = 1
@@ -174,7 +177,8 @@ class Handler:
             )
         cause = cause_of(message)
         output = NewMessage(id=new_id(), body=b"1", type=f"{queue}.{way}", causation_id=cause)
-        return Ending(claim=message.current_claim, fate=Fate.ACK, sends=(Send(OUTPUTS, output),))
+        sent = Send(None if way == "publish" else OUTPUTS, output)
+        return Ending(claim=message.current_claim, fate=Fate.ACK, sends=(sent,))
 
     def _invoke(self, queue: str, held: Claim) -> Call:
         return self._history.invoke("settle", **self._facts(queue, held))
