@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
+from statistics import median
 from typing import Any
 
 import asyncpg
@@ -36,7 +37,11 @@ CONNECTIONS = 16
 TRANSACTIONS = 20
 """Transactions of each connection in a round."""
 
+COUNT = CONNECTIONS * TRANSACTIONS
 ROUNDS = 20
+PEER_TURNS, PEER_ROUNDS = 3, 5
+"""The peer and ours take turns; the typical one counts, and of its rounds the middle one."""
+
 
 _TABLES = """
 CREATE TABLE orders (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, body text NOT NULL);
@@ -76,7 +81,6 @@ def own_transactions() -> Iterator[Result]:
                 await connection.execute(_ORDER)
                 await connection.execute(_SEND)
 
-        rates: dict[str, float] = {}
         goal = ratio_at_least(0.6)
         for name, driver, way, bound in (
             ("asyncpg", "asyncpg", send, goal),
@@ -86,15 +90,14 @@ def own_transactions() -> Iterator[Result]:
             connections = bed.run(_opened(CONNECT[driver], bed.url))
             ours, plain = _beside_plain(bed, connections, way)
             bed.run(_closed(connections))
-            rates[name] = CONNECTIONS * TRANSACTIONS / ours
             yield judge(
                 f"own_transaction.{name}",
-                rates[name],
+                COUNT / ours,
                 "transactions/s",
-                reference=CONNECTIONS * TRANSACTIONS / plain,
+                reference=COUNT / plain,
                 goal=bound,
             )
-        yield from _peer(bed, rates["psycopg"])
+        yield from _beside_peer(bed, send)
         bed.run(app.close())
 
 
@@ -118,17 +121,37 @@ def _beside_plain(bed: PostgresBed, connections: list[Any], way: Transaction) ->
     )
 
 
-def _peer(bed: PostgresBed, ours: float) -> Iterator[Result]:
-    """Procrastinate with the connection of the user."""
-    name, goal = f"own_transaction.peer.{PEER}", ratio_at_least(2.0)
-    rounds = sized(ROUNDS, quick=4)
+def _beside_peer(bed: PostgresBed, send: Transaction) -> Iterator[Result]:
+    """Procrastinate with the connection of the user, which is of psycopg: beside ours by the same
+    driver, and by asyncpg."""
+    rounds, goals = sized(PEER_ROUNDS, quick=2), {"psycopg": None, "asyncpg": ratio_at_least(2.0)}
+    turns: dict[str, list[Turn]] = {driver: [] for driver in goals}
+    opened = {driver: bed.run(_opened(CONNECT[driver], bed.url)) for driver in goals}
+    failed: str | None = None
     try:
-        seconds = seconds_of(PEER, "send", bed.url, CONNECTIONS, TRANSACTIONS, rounds)
+        for _ in range(PEER_TURNS):
+            theirs = seconds_of(PEER, "send", bed.url, CONNECTIONS, TRANSACTIONS, rounds)
+            for driver, connections in opened.items():
+                seconds = [_seconds(bed, connections, send) for _ in range(rounds + 1)]
+                turns[driver].append(Turn(median(seconds[1:]), theirs))
     except PeerFailed as error:
-        yield missing(name, str(error), goal if was_tried(PEER) else None)
-        return
-    theirs = CONNECTIONS * TRANSACTIONS / seconds
-    yield judge(name, ours, "transactions/s", reference=theirs, goal=goal)
+        failed = str(error)
+    for driver, goal in goals.items():
+        name = f"own_transaction.peer.{PEER}_{driver}"
+        if failed is not None:
+            yield missing(name, failed, goal if was_tried(PEER) else None)
+            continue
+        ours, theirs = typical(turns[driver])
+        yield judge(name, COUNT / ours, "transactions/s", reference=COUNT / theirs, goal=goal)
+    for connections in opened.values():
+        bed.run(_closed(connections))
+
+
+def _seconds(bed: PostgresBed, connections: list[Any], send: Transaction) -> float:
+    """How long a round takes."""
+    began = WALL()
+    bed.run(_round(connections, send))
+    return WALL() - began
 
 
 async def _prepare(bed: PostgresBed) -> None:
