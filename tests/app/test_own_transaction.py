@@ -300,6 +300,19 @@ async def test_what_is_no_connection_is_refused_with_what_to_pass(home: Home) ->
                 await send(app, given, 1)
 
 
+@on_every("asyncpg")
+async def test_a_connection_is_used_while_the_pool_has_lent_it(shop: tuple[Home, Caller]) -> None:
+    home, _ = shop
+    pool = await asyncpg.create_pool(home.url, min_size=1, max_size=1)
+    async with app_of(home) as app:
+        async with pool.acquire() as connection, connection.transaction():
+            await send(app, connection, 1)
+        with pytest.raises(InvalidInput, match="was given back to its pool; pass it while you"):
+            await send(app, connection, 2)
+        assert await messages(app) == {1}
+    await pool.close()
+
+
 @on_every("psycopg", "psycopg-async", "sqlite3", "aiosqlite", "django")
 async def test_a_cursor_is_refused(shop: tuple[Home, Caller]) -> None:
     home, caller = shop

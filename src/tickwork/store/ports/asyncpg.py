@@ -8,9 +8,10 @@ from itertools import chain
 from typing import Any, TypeVar
 
 import asyncpg
+from asyncpg.pool import PoolConnectionProxy
 
 from tickwork.store.ids import Moment
-from tickwork.store.ports.callers import Given, refuse_closed, refuse_outside
+from tickwork.store.ports.callers import Given, refuse, refuse_closed, refuse_outside
 from tickwork.store.postgres.engine.database import Connection, Database
 from tickwork.store.postgres.engine.sql import SQL
 from tickwork.store.postgres.engine.wakeups import PostgresWakeups
@@ -110,6 +111,8 @@ class AsyncpgCaller:
 
     async def check(self) -> None:
         """Raises `InvalidInput` unless the connection is in a transaction."""
+        if isinstance(self.raw, PoolConnectionProxy):
+            raise refuse("was given back to its pool; pass it while you have it")
         if self.raw.is_closed():
             raise refuse_closed()
         if not self.raw.is_in_transaction() and self._given.begin is not None:
