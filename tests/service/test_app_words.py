@@ -186,6 +186,7 @@ async def test_a_batch_for_a_queue_of_another_app_is_made(home: Home) -> None:
     await other.close()
 
 
+@pytest.mark.one_store("sqlite")
 async def test_a_handler_sends_no_more_at_once_than_anybody_else(
     app: Tickwork, database: str | None
 ) -> None:

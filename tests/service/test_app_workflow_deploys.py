@@ -302,7 +302,7 @@ def check(run: Stopped, status: Any, done: list[str], new: tuple[Op, ...]) -> No
         assert undone == can_be & {*done}, "a step was not undone"
 
 
-SOME = [*enumerate([*edits()][:: 1 if is_soak() else 6])]
+SOME = [*enumerate([*edits()][:: 1 if is_soak() else 9])]
 
 
 @pytest.mark.one_store("sqlite")

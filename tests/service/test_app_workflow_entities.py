@@ -60,6 +60,7 @@ async def test_a_step_calls_an_entity_once_and_again_after_a_restart_or_with_new
         assert [(await handle.status()).generation for handle in (run, again)] == [1, 1]
 
 
+@pytest.mark.one_store("sqlite")
 @pytest.mark.parametrize("kind", ["run", "call", "message"])
 async def test_what_is_handled_leaves_no_cycles_of_objects_behind(
     app: Tickwork, database: str | None, kind: str

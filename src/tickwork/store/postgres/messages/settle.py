@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate, pairwise
+from itertools import accumulate, groupby, pairwise
 
 from msgspec import structs
 
@@ -201,15 +201,17 @@ class Settler:
         batches: dict[int, list[PreparedBatch]] = {}
         for index, ending in enumerate(endings):
             scope = Scope(ending.claim.tenant)
-            for send in ending.sends:
-                if send.queue is None:
+            for queue, together in groupby(ending.sends, lambda send: send.queue):
+                if queue is not None:
+                    messages = [send.message for send in together]
+                    parcel = await self._sender.parcel(scope, queue, messages)
+                    sends.setdefault(index, []).append(parcel)
+                    continue
+                for send in together:
                     event = await self._publisher.prepare(
                         ending.claim.tenant, send.message, send.owner
                     )
                     events.setdefault(index, []).append(event)
-                    continue
-                parcel = await self._sender.parcel(scope, send.queue, [send.message])
-                sends.setdefault(index, []).append(parcel)
             for batch in ending.batches:
                 group = await self._sender.group(scope, batch.queue, batch.items, batch.id)
                 parcel = await self._sender.with_subscribers(group)
