@@ -221,5 +221,8 @@ def test_why_and_trace_answer_for_a_message(desk: Desk) -> None:
     assert lines[0] == "correlation story"
     assert lines[1].startswith(f"  message msg_{waiting.id.hex} emails ready ")
     assert desk.json("trace", str(waiting.id))["correlation_id"] == "story"
+    found = desk.answer("find", str(waiting.id)).splitlines()
+    assert found[0].startswith(f"message msg_{waiting.id.hex}: ")
+    assert desk.answer("find", "nowhere").startswith("Nothing has this id")
     refused = desk.run("trace", "other")
     assert "nothing with this correlation id is left" in refused.stderr

@@ -29,6 +29,7 @@ COMMANDS = {
     "doctor": "database:top.doctor",
     "why": "why:top.why",
     "trace": "why:top.trace",
+    "find": "why:top.find",
     "status": "cluster:top.status",
     "stats": "cluster:top.stats",
     "usage": "cluster:top.usage",
