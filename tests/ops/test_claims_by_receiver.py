@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from tests.conformance.acts import ALL, WORK, counts, ids, make_queue, make_tenants, pull, send_many
 from tests.stores.clock import VirtualClock
+from tests.stores.home import Home
 from tickwork.core.model import DEFAULT, SYSTEM, Message
 from tickwork.core.queue.rooms import Room, Rooms
 from tickwork.store.contract import Store
@@ -113,6 +114,22 @@ async def test_a_claim_in_rooms_keeps_to_the_limits_of_its_queue(store: Store) -
     limits = {"a": [Room("a", 5)]}
     assert len(await pull(store, limit=ALL, rooms=rooms(limits))) == 2
     assert len(await pull(store, limit=ALL, rooms=rooms(limits))) == 0
+
+
+async def test_a_claim_in_rooms_sees_the_limit_that_another_store_gives_its_queue(
+    home: Home,
+) -> None:
+    store, other = await home.open(), await home.open()
+    try:
+        await make_queue(store)
+        await send_many(store, 10, receiver="a")
+        limits = {"a": [Room("a", 5)]}
+        assert len(await pull(store, limit=ALL, rooms=rooms(limits))) == 5
+        await make_queue(other, tenant_claimed_max=7)
+        assert len(await pull(store, limit=ALL, rooms=rooms(limits))) == 2
+    finally:
+        await store.close()
+        await other.close()
 
 
 async def test_what_stands_before_a_delivery_is_what_waits_for_its_receiver(store: Store) -> None:

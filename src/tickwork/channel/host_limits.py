@@ -161,8 +161,10 @@ class HostLimits:
         """Deliveries that started have ended. Others that wait for that start at once."""
         self._running -= 1
         at = monotonic()
-        for name in limits:
+        for name, limit in limits.items():
             self._paces[name] = finished(self._paces[name])
+            if limit.concurrency is None:
+                continue  # Nobody asks for its throughput.
             if (throughput := self._throughputs.get(name)) is None:
                 throughput = self._throughputs[name] = Throughput(at)
             throughput.count(at)

@@ -35,8 +35,8 @@ class Line(Struct, frozen=True):
 class Rooms:
     """What a claim may take. `limits_of` returns the limits of a receiver of a tenant, `of_tenant`
     what the tenant may have. Without `by_receiver` all messages of a tenant have one receiver,
-    which is empty. `is_cut` says whether a claim had to stop before what they let go, `reserved`
-    how much of each limit it may take."""
+    which is empty. `is_cut` says whether a claim had to stop before what they let go, `is_full`
+    whether they let go nothing, `reserved` how much of each limit it may take."""
 
     def __init__(
         self,
@@ -47,15 +47,10 @@ class Rooms:
     ) -> None:
         self.limits_of, self.of_tenant = limits_of, of_tenant
         self.by_receiver = by_receiver
-        self.is_cut = False
+        self.is_cut = self.is_full = False
         self.reserved: Mapping[str, int] = {}
         self._bound: dict[tuple[str, str], tuple[int, str]] = {}
         self._bound_tenants: dict[str, tuple[int, str]] = {}
-
-    @property
-    def is_bound(self) -> bool:
-        """Whether limits have let go less than was asked for."""
-        return bool(self._bound) or bool(self._bound_tenants)
 
     def quotas(self, asked: Sequence[tuple[str, str, int]]) -> list[int]:
         """How many messages of each of these lanes to take: a tenant, a receiver, and the most that
@@ -82,7 +77,7 @@ class Rooms:
             given[line] += quota
             taken.update(dict.fromkeys((room.limit for room in limits[line]), quota))
             quotas.append(quota)
-        self.reserved = taken
+        self.reserved, self.is_full = taken, bool(quotas) and not any(quotas)
         return quotas
 
     def quota_of_tenant(self, tenant: str, most: int) -> int:

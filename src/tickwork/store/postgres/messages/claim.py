@@ -142,8 +142,8 @@ class Claimer:
             )
             if len(found) == request.limit or (found and request.separate):
                 break  # A separate claim must not add the messages of a second statement.
-        is_bound = request.rooms is not None and request.rooms.is_bound
-        if not found and not is_bound and await self._has_changed(queue, request):
+        is_full = request.rooms is not None and request.rooms.is_full
+        if not found and not is_full and await self._has_changed(queue, request):
             self._queues.forget({queue.id})
             return await self.claim(scope, request)
         return _in_order(found)
