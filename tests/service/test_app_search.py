@@ -80,6 +80,9 @@ async def test_a_text_finds_what_has_it_as_id_name_owner_key_or_correlation(
         ):
             kinds = {finding.kind for finding in (await app.search(str(id_))).items}
             assert kind in kinds, (id_, kinds)
+        ending = str(letter.id)[-8:]
+        assert shown(await app.search(ending)) == set()
+        assert "dead_letter" in {found.kind for found in (await app.search(f"…{ending}")).items}
         assert ("entity type", "Cart") in shown(await app.search("cart"))
         assert shown(await app.search("nothing has this")) == set()
         await h.store.tenants.put(SYSTEM, Tenant(id="acme"))

@@ -22,11 +22,14 @@ from tickwork.ops.entities import type_names
 from tickwork.ops.queues import list_queues
 from tickwork.ops.schedules.lookup import get_schedule, list_schedules
 from tickwork.ops.trace import read_trace
-from tickwork.ops.why import why_waits
+from tickwork.ops.why import why_run, why_waits
 from tickwork.ops.workflows import list_workflows
 
 FOUND_MAX = 5
 """Maximum number of things of one kind."""
+
+_MARKED = ("…", "...", *(f"{prefix}_" for prefix in Prefix))
+"""How the end of an id begins where one is meant."""
 
 TYPES_MAX = 50
 """Maximum number of types of entities whose keys are searched."""
@@ -53,7 +56,9 @@ async def search(context: Context, text: str) -> Findings:
 async def _by_id(context: Context, text: str) -> AsyncIterator[Finding]:
     """The thing with this id, or the run with this name."""
     with suppress(NotFound, InvalidInput):
-        answer = await why_waits(context, text)
+        # The end of an id is found by reading all ids, and any number may be one.
+        is_end = parse_public_id(text) is None and not text.startswith(_MARKED)
+        answer = await (why_run if is_end else why_waits)(context, text)
         run = None
         if answer.kind == "run":
             run = (await context.store.workflows.get(context.scope, answer.id)).workflow
