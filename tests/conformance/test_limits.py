@@ -21,6 +21,7 @@ from tests.conformance.acts import (
     sending,
     settle,
 )
+from tickwork.core.limits import BATCH_BYTES_MAX, BATCH_MESSAGES_MAX, BODY_BYTES_MAX
 from tickwork.core.message.batch import ItemStatus, NewBatch
 from tickwork.core.model import (
     DEFAULT,
@@ -127,23 +128,23 @@ async def test_an_error_names_all_invalid_fields(store: Store) -> None:
     assert {*faults_of(raised)} == {"priority", "hops", "key"}
 
 
-async def test_a_batch_has_at_most_a_hundred_messages(store: Store) -> None:
+async def test_a_batch_has_a_maximum_of_messages(store: Store) -> None:
     await make_queue(store)
     with pytest.raises(InvalidInput) as raised:
-        await store.messages.send_batch(DEFAULT, WORK, news(101))
-    assert "100" in faults_of(raised)["messages"]
+        await store.messages.send_batch(DEFAULT, WORK, news(BATCH_MESSAGES_MAX + 1))
+    assert f"at most {BATCH_MESSAGES_MAX}" in faults_of(raised)["messages"]
     assert await counts(store) == Counts()
 
 
-async def test_a_batch_has_at_most_256_000_bytes(store: Store) -> None:
+async def test_a_batch_has_a_maximum_of_bytes(store: Store) -> None:
     await make_queue(store)
-    halves = [new(body=b"x" * 128_000), new(body=b"x" * 128_000)]
+    many = [new(body=b"x" * BODY_BYTES_MAX) for _ in range(BATCH_BYTES_MAX // BODY_BYTES_MAX)]
     with pytest.raises(InvalidInput) as raised:
-        await store.messages.send_batch(DEFAULT, WORK, [*halves, new(body=b"x")])
-    assert "256000" in faults_of(raised)["messages"]
+        await store.messages.send_batch(DEFAULT, WORK, [*many, new(body=b"x")])
+    assert f"at most {BATCH_BYTES_MAX}" in faults_of(raised)["messages"]
     assert await counts(store) == Counts()
-    await store.messages.send_batch(DEFAULT, WORK, halves)
-    assert await counts(store) == Counts(ready=2)
+    await store.messages.send_batch(DEFAULT, WORK, many)
+    assert await counts(store) == Counts(ready=len(many))
 
 
 BAD_CLAIMS: list[tuple[str, Any, str]] = [
