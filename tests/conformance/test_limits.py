@@ -35,6 +35,8 @@ from tickwork.core.model import (
     Settlement,
     Tenant,
 )
+from tickwork.core.options.declared import fields_of
+from tickwork.core.options.message import SendOptions
 from tickwork.errors import InvalidInput, NotFound
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
@@ -119,6 +121,11 @@ async def test_a_message_at_its_limits_is_stored(store: Store) -> None:
         for field, value in fields.items():
             if hasattr(stored, field):
                 assert getattr(stored, field) == value
+
+
+def test_every_text_of_a_message_has_a_length() -> None:
+    texts = {name for name, field in fields_of(SendOptions).items() if field.kind is str}
+    assert texts == {*BAD_TEXTS}
 
 
 async def test_an_error_names_all_invalid_fields(store: Store) -> None:

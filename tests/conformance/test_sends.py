@@ -36,6 +36,8 @@ from tickwork.core.model import (
     NewMessage,
     State,
 )
+from tickwork.core.options import names_of
+from tickwork.core.options.message import SendOptions
 from tickwork.errors import InvalidInput, NotFound
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
@@ -68,6 +70,7 @@ def as_sent(message: Message, sent: NewMessage) -> bool:
 
 async def test_a_message_is_stored_as_it_was_sent(store: Store, clock: VirtualClock) -> None:
     queue_id = await make_queue(store)
+    assert names_of(SendOptions) <= {*EVERYTHING, "delay_seconds", "expires_after_seconds"}
     sent = await send(store, delay_seconds=0.5, **EVERYTHING)
     stored = await store.messages.get(DEFAULT, WORK, sent.id)
     assert as_sent(stored, sent)
