@@ -31,9 +31,9 @@ from yarl import URL
 from bench.delivery_server import raise_file_limit
 from bench.delivery_user import host_of
 from bench.memory import rss_bytes_max
+from tickwork import Tickwork
 from tickwork.clock import now
 from tickwork.core.delivery.signature import signature_headers
-from tickwork.facade.app import Tickwork
 from tickwork.service.delivery.deliver import Deliverer
 from tickwork.service.node import Node
 from tickwork.store.ids import new_id

@@ -16,9 +16,8 @@ from typing import Any
 from bench.beds import Bed, PostgresBed, SqliteBed, postgres_bed, postgres_server, sqlite_bed
 from bench.harness import Result, bench, judge, ratio_at_least, sized
 from tests.kit.tuned import tuned
-from tickwork.facade.app import Tickwork
+from tickwork import Step, Tickwork
 from tickwork.store.ids import new_id
-from tickwork.workflow.step import Step
 
 STEPS = 10
 RUNS = {1: 100, 20: 500, 100: 1_000}

@@ -20,7 +20,7 @@ from bench.beds import Bed, postgres_bed, postgres_server, sqlite_bed
 from bench.harness import Result, bench, judge, ratio_at_least, sized
 from bench.peers import PeerFailed, seconds_of, was_tried
 from bench.scheduler_beds import at_once, make, soon, until
-from tickwork.facade.app import Tickwork
+from tickwork import Tickwork
 
 OURS = 20_000
 OURS_QUICK = 2_000

@@ -18,7 +18,7 @@ import time
 
 from bench import QUEUE
 from bench.memory import rss_bytes_max
-from tickwork.facade.app import Tickwork
+from tickwork import Tickwork
 
 STARTED = "started"
 

@@ -16,7 +16,7 @@ import asyncio
 import time
 
 from bench import QUEUE
-from tickwork.facade.app import Tickwork
+from tickwork import Tickwork
 
 SENT_AT_ONCE = 50
 

@@ -35,7 +35,7 @@ from bench.harness import (
     value_under,
 )
 from bench.worker_process import STARTED, Seen
-from tickwork.facade.app import Tickwork
+from tickwork import Tickwork
 
 DRAINED = 200_000
 DRAINED_QUICK = 20_000

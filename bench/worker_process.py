@@ -27,7 +27,7 @@ import msgspec
 
 from bench import QUEUE
 from bench.memory import rss_bytes, rss_bytes_max
-from tickwork.facade.app import Tickwork
+from tickwork import Tickwork
 
 SAMPLE_SECONDS = 1.0
 STARTED = "started"
