@@ -37,7 +37,7 @@ MIXED_FOLDERS = ("service", "api", "cli", "docs", "attacks", "client")
 WATCHES = re.compile(
     r"eventually|children|Process|subprocess|Popen|Thread|to_thread|_running\b|\brunning\("
     r"|\.monotonic|import monotonic|perf_counter|process_time|thread_time"
-    r"|wait_for\(|asyncio\.timeout"
+    r"|wait_for\(|asyncio\.timeout|doctor|durable_postgres|pilot|snippets"
 )
 """What a test uses that waits for others or measures."""
 
