@@ -100,7 +100,7 @@ async def test_what_became_of_a_transaction_is_known_by_the_id_that_its_rows_hav
             return int(await caller.given.fetchval(insert, number))
 
         async def became(ids: list[int]) -> list[str]:
-            rows = await other.given.fetch(SQL.ended_transactions, ids)
+            rows = await other.given.fetch(SQL.ended_transactions, ids, [], [])
             status = {row["written_by"]: row["status"] for row in rows}
             return [status[id_] for id_ in ids]
 

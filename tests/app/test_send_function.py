@@ -334,18 +334,22 @@ async def test_no_queue_is_deleted_under_a_send(home: Home) -> None:
             await app.queues.purge(QUEUE)
 
 
-async def test_consumers_are_notified_at_the_commit(home: Home) -> None:
-    async with shop(home) as (_, connection):
-        listener, heard = await asyncpg.connect(home.url), list[str]()
-        await listener.add_listener("tickwork", lambda *told: heard.append(told[3]))
-        queue_ids = await connection.fetch(
-            "SELECT id FROM tickwork_queues WHERE name = ANY ($1)", [QUEUE, COPIES, SMALL_COPIES]
+async def test_consumers_are_notified_of_the_commit(home: Home) -> None:
+    async with shop(home) as (app, connection):
+        listener, heard = await asyncpg.connect(home.url), set[str]()
+        await listener.add_listener("tickwork", lambda *told: heard.add(told[3]))
+        rows = await connection.fetch(
+            "SELECT id::text FROM tickwork_queues WHERE name = ANY ($1)",
+            [QUEUE, COPIES, SMALL_COPIES],
         )
-        async with connection.transaction():
-            await by_function(connection)(QUEUE, 1, type=TYPE)
-            await listener.execute("SELECT 1")
-            assert not heard
-        await eventually(lambda: set(heard) == {str(row["id"]) for row in queue_ids})
+        queue_ids = {row["id"] for row in rows}
+        for send in ways(app, connection):
+            heard.clear()
+            async with connection.transaction():
+                await send(QUEUE, 1, type=TYPE)
+                await listener.execute("SELECT 1")
+                assert not heard
+            await eventually(lambda: heard == queue_ids)
         await listener.close()
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import asyncpg
 import psycopg
@@ -29,6 +29,9 @@ from tickwork.store.ports.callers import (
     refuse_outside,
 )
 from tickwork.store.ports.callers_thread import in_callers_thread
+
+if TYPE_CHECKING:
+    from psycopg.pq.abc import PGresult
 
 
 class NamedRow(tuple[Any, ...]):
@@ -63,12 +66,8 @@ class _AsyncCursor(psycopg.AsyncRawCursor[Any]):
         return _ADAPTERS
 
 
-class _Answer(NamedTuple):
-    """What a statement answers."""
-
-    names: tuple[str, ...]
-    rows: list[tuple[Any, ...]]
-    status: str
+_Answer: TypeAlias = "tuple[list[tuple[Any, ...]], PGresult]"
+"""The rows of a statement, and what the server said."""
 
 
 class PsycopgCaller:
@@ -105,19 +104,20 @@ class PsycopgCaller:
         return True
 
     async def fetch(self, sql: str, *values: object) -> list[NamedRow]:
-        names, rows, _ = await self._run(sql, values)
-        kind = _row_class(names)
+        rows, result = await self._run(sql, values)
+        kind = _row_class(*map(result.fname, range(result.nfields)))
         return [kind(map(_as_utc, row)) for row in rows]
 
     async def fetchrow(self, sql: str, *values: object) -> NamedRow | None:
         return next(iter(await self.fetch(sql, *values)), None)
 
     async def fetchval(self, sql: str, *values: object) -> Any:
-        _, rows, _ = await self._run(sql, values)
+        rows, _ = await self._run(sql, values)
         return _as_utc(rows[0][0]) if rows else None
 
     async def execute(self, sql: str, *values: object) -> str:
-        return (await self._run(sql, values)).status
+        _, result = await self._run(sql, values)
+        return (result.command_status or b"").decode()
 
     async def copy_records_to_table(
         self, table: str, *, records: Iterable[Sequence[object]], columns: Sequence[str]
@@ -128,9 +128,11 @@ class PsycopgCaller:
 
     async def _run(self, sql: str, values: Sequence[object]) -> _Answer:
         def run() -> _Answer:
-            with _as_asyncpg(), _Cursor(self.raw, row_factory=tuple_row) as cursor:
+            cursor = _Cursor(self.raw, row_factory=tuple_row)
+            with _as_asyncpg():
                 cursor.execute(sql, _texts(values))
-                return _answer(cursor, cursor.fetchall() if _has_rows(cursor) else [])
+            result = _result(cursor)
+            return cursor.fetchall() if result.nfields else [], result
 
         return await in_callers_thread(run)
 
@@ -147,10 +149,11 @@ class AsyncPsycopgCaller(PsycopgCaller):
     """The same for an `AsyncConnection`."""
 
     async def _run(self, sql: str, values: Sequence[object]) -> _Answer:
+        cursor = _AsyncCursor(self.raw, row_factory=tuple_row)
         with _as_asyncpg():
-            async with _AsyncCursor(self.raw, row_factory=tuple_row) as cursor:
-                await cursor.execute(sql, _texts(values))
-                return _answer(cursor, await cursor.fetchall() if _has_rows(cursor) else [])
+            await cursor.execute(sql, _texts(values))
+        result = _result(cursor)
+        return await cursor.fetchall() if result.nfields else [], result
 
     async def _copy(self, sql: Composed, records: Sequence[Sequence[str | None]]) -> None:
         with _as_asyncpg():
@@ -163,18 +166,14 @@ def _texts(values: Sequence[object]) -> list[str | None] | None:
     return [None if value is None else _text(value) for value in values] or None
 
 
-def _has_rows(cursor: Any) -> bool:
-    return bool(cursor.pgresult.nfields)
-
-
-def _answer(cursor: Any, rows: list[tuple[Any, ...]]) -> _Answer:
-    names = tuple([column.name for column in cursor.description]) if rows else ()
-    return _Answer(names, rows, cursor.statusmessage)
+def _result(cursor: Any) -> PGresult:
+    result: PGresult = cursor.pgresult
+    return result
 
 
 @lru_cache(maxsize=1_000)
-def _row_class(names: tuple[str, ...]) -> type[NamedRow]:
-    numbers = {name: number for number, name in enumerate(names)}
+def _row_class(*names: bytes) -> type[NamedRow]:
+    numbers = {name.decode(): number for number, name in enumerate(names)}
     return type("NamedRow", (NamedRow,), {"names": numbers, "__slots__": ()})
 
 

@@ -39,7 +39,7 @@ from tickwork.store.postgres.engine.wakeups import PostgresWakeups
 from tickwork.store.shared.counters import CounterKey, Counters
 from tickwork.store.shared.group_commit import Alone, Grouped
 
-LOOK_SECONDS = 0.01
+LOOK_SECONDS = 0.02
 """Seconds between two looks at callers' transactions."""
 
 ASK_SECONDS_MIN = LOOK_SECONDS
@@ -268,8 +268,14 @@ class CallersTransactions(Callers):
         if not due:
             return
         with suppress(StoreError):  # Consumers find the messages by polling.
+            topics = [(id_, topic) for id_ in due for topic in self._watched[id_].topics]
             rows = await self._database.run(
-                lambda connection: connection.fetch(SQL.ended_transactions, due)
+                lambda connection: connection.fetch(
+                    SQL.ended_transactions,
+                    due,
+                    [written_by for written_by, _ in topics],
+                    [topic for _, topic in topics],
+                )
             )
             ended = {row["written_by"]: row["status"] for row in rows}
             self._do(
@@ -280,14 +286,13 @@ class CallersTransactions(Callers):
                     self._watched.pop(id_, None)
 
     def _do(self, committed: Iterable[_Watched]) -> None:
-        """Counts and wakes."""
+        """Counts, and wakes the consumers of this process. Those of others are notified."""
         topics: set[UUID] = set()
         for watched in committed:
             topics |= watched.topics
             for key, messages in watched.counted.items():
                 self._counters.add(key, messages)
-        if topics:
-            self._wakeups.notify(topics)
+        self._wakeups.wake(topics)
 
     async def close(self) -> None:
         """Does what waits for commits that have happened."""

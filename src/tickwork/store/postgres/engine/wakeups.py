@@ -39,10 +39,14 @@ class PostgresWakeups:
     def notify(self, queue_ids: Iterable[UUID]) -> None:
         """Wakes the consumers of the queues: in this process now, in other processes soon after."""
         queue_ids = set(queue_ids)
-        self._watchers.wake(queue_ids)
+        self.wake(queue_ids)
         self._pending |= queue_ids
         if self._notifier is None or self._notifier.done():
             self._notifier = asyncio.create_task(self._notify_pending())
+
+    def wake(self, queue_ids: set[UUID]) -> None:
+        """Wakes the consumers in this process."""
+        self._watchers.wake(queue_ids)
 
     @asynccontextmanager
     async def watch(self, queue_ids: Sequence[UUID]) -> AsyncIterator[EventWatch]:
