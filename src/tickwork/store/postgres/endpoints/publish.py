@@ -119,10 +119,11 @@ class Publisher:
         copies_receipt, receipt = new_id(), new_id()
 
         async def work(connection: Connection) -> tuple[Published, list[Group]]:
-            groups, endpoints, is_repeat = await self.deliver(connection, new)
+            delivered = await self.deliver(connection, new)
+            is_repeat = delivered.is_repeat
             stored, backlog = list[Group](), BacklogChange()
-            if groups:
-                stored += await self._sender.store(connection, groups, receipt, backlog)
+            if delivered.groups:
+                stored += await self._sender.store(connection, delivered.groups, receipt, backlog)
             if copies:
                 copied = await self._sender.store_copies(
                     connection, copies, copies_receipt, backlog
@@ -137,7 +138,7 @@ class Publisher:
             answer = Published(
                 event_id=event_name(event),
                 queues=len(copies),
-                endpoints=endpoints,
+                endpoints=delivered.endpoints,
                 is_repeat=is_repeat,
             )
             return answer, stored
