@@ -160,21 +160,21 @@ class ReadAs(Payload[T]):
 
     def __init__(self, sent: Payload[T], read: Payload[Any]) -> None:
         super().__init__(sent.declared)
-        self._reader = read
+        self.reader = read
 
     def encode(self, value: T, content_type: ContentType = _JSON) -> bytes:
         """The bytes of a body; `InvalidInput` unless it fits both types."""
         encoded = super().encode(value, content_type)
         try:
-            self._reader.decode(encoded, content_type)
+            self.reader.decode(encoded, content_type)
         except Exception as error:  # As above.
-            raise self._reader.refused(error) from _unexpected(error)
+            raise self.reader.refused(error) from _unexpected(error)
         return encoded
 
     def check(self, body: bytes, content_type: ContentType) -> None:
         """Raises `InvalidInput` unless an encoded body fits both types."""
         super().check(body, content_type)
-        self._reader.check(body, content_type)
+        self.reader.check(body, content_type)
 
 
 PayloadOf = Callable[[str, str | None], Payload[Any] | None]
@@ -286,7 +286,7 @@ class Codec(Protocol):
 
 def _codec(declared: Any) -> Codec:
     pydantic = sys.modules.get("pydantic")  # An app with a model has imported it.
-    if pydantic is not None and _has_models(declared, {}):
+    if pydantic is not None and has_models(declared):
         return _Pydantic(declared, pydantic)
     return _Msgspec(declared)
 
@@ -419,8 +419,12 @@ def _changed(fault: str) -> PayloadInvalid:
     return PayloadInvalid(f"would not arrive as it was sent: {fault}")
 
 
-def _has_models(declared: Any, seen: dict[int, Any]) -> bool:
+def has_models(declared: Any) -> bool:
     """Whether Pydantic must decode a type: it is or contains a model or a constraint."""
+    return _has_models(declared, {})
+
+
+def _has_models(declared: Any, seen: dict[int, Any]) -> bool:
     if id(declared) in seen:
         return False
     seen[id(declared)] = declared  # Keep a reference, or the id could be reused.

@@ -1,0 +1,1 @@
+"""Types of messages as the database knows them: JSON Schemas, without the code that made them."""
