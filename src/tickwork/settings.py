@@ -39,6 +39,7 @@ The first that is given wins: a flag, an environment variable, an entry in the s
  trusted_proxies = ["10.0.0.7"]                         TICKWORK_TRUSTED_PROXIES
  owner_targets = ["reminders"]                          TICKWORK_OWNER_TARGETS
  tracing = "on"                                         TICKWORK_TRACING
+ unknown_types = "refuse"                               TICKWORK_UNKNOWN_TYPES
  archive_directory = "/var/lib/tickwork/archive"        TICKWORK_ARCHIVE_DIRECTORY
 ```
 
@@ -67,6 +68,7 @@ from tickwork.core.jwt_issuer import Issuer, read_issuer_variables, read_issuers
 from tickwork.core.near_names import nearest
 from tickwork.core.queue.rate_limit import RATE_MAX, RATE_MIN
 from tickwork.core.topology import Topology, parse, section_faults
+from tickwork.core.types.declared import UnknownTypes
 from tickwork.core.when import Limits
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.setting_readers import (
@@ -171,6 +173,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     keep_alive_seconds: float = 5.0
     archive_directory: str | None = None
     tracing: str = "off"
+    unknown_types: UnknownTypes = UnknownTypes.REFUSE
     jwt: tuple[Issuer, ...] = ()
 
     @property
@@ -432,6 +435,11 @@ def _admin_key(reader: Reader, name: str) -> str | None:
     return None
 
 
+def _unknown_types(reader: Reader, name: str) -> UnknownTypes | None:
+    chosen = reader.one_of(name, UnknownTypes)
+    return None if chosen is None else UnknownTypes(chosen)
+
+
 _READERS: dict[str, FieldReader] = {
     "host": _host,
     "port": _integer(0, _PORT_MAX),
@@ -474,6 +482,7 @@ _READERS: dict[str, FieldReader] = {
     "request_body_seconds": _request_seconds,
     "keep_alive_seconds": _request_seconds,
     "tracing": lambda reader, name: reader.one_of(name, ("off", "on")),
+    "unknown_types": _unknown_types,
     "archive_directory": _archive_directory,
 }
 assert _READERS.keys() == set(Settings.__struct_fields__) - {JWT_SECTION}

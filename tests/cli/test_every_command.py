@@ -23,7 +23,7 @@ keys create list revoke rotate · limits delete list put · messages delete list
 queues create delete list pause peek purge resume send stats update ·
 schedules backfill create delete firings list pause resume show trigger upcoming update ·
 stats · status · subscriptions create delete list · tenants create limits list resume show suspend ·
-top · trace · upcoming · usage · why ·
+top · trace · types list show · upcoming · usage · why ·
 workflows accept cancel events list pause restart resume send show start terminate
 """
 """Commands that work on a database and on a server."""
@@ -31,7 +31,8 @@ workflows accept cancel events list pause restart resume send show start termina
 LOCAL = """
 alerts clear set show · cluster reshard · config show ·
 doctor · endpoints public-keys · forecast · import apscheduler celery-beat crontab undo · late ·
-listen · migrate · readers grant list revoke · topology apply show stored · up · webhooks secret ·
+listen · migrate · readers grant list revoke · topology apply show stored · types check · up ·
+webhooks secret ·
 workflows check replay
 """
 """Commands that need a database."""

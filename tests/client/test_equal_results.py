@@ -88,7 +88,7 @@ async def queues_and_messages(side: Side) -> AsyncIterator[Any]:
     yield "trace", c.trace("c1")
     yield "no trace", c.trace("nothing")
     yield "topology", c.topology()
-    yield "types", c.types()
+    yield "types", c.types.list()
     yield "nothing to explain", c.why("nothing")
     yield "delete", c.messages.delete("emails", first)
     yield "delete again", c.messages.delete("emails", first)

@@ -36,6 +36,7 @@ BROAD_CATCHERS = frozenset(
         "service/isolation/process_main.py",
         "service/observe/log_format.py",
         "app/payloads.py",
+        "engine/declared.py",
         "channel/asgi.py",
         "cli/run.py",
         "store/shared/group_commit.py",

@@ -64,6 +64,7 @@ from tickwork.core.http.client_address import TrustedProxies
 from tickwork.core.jwt_issuer import Issuer
 from tickwork.core.problem import BODY_BYTES_MAX
 from tickwork.core.request_rate import RequestRates
+from tickwork.core.types.declared import UnknownTypes
 from tickwork.ops.authenticate import Authenticator
 from tickwork.ops.outside import NO_OUTSIDE, Outside
 from tickwork.ops.stores import Store
@@ -133,6 +134,7 @@ def create_api(
     outside: Outside = NO_OUTSIDE,
     rates: RequestRates | None = None,
     types: AppTypes | None = None,
+    unknown_types: UnknownTypes = UnknownTypes.REFUSE,
 ) -> Litestar:
     """Returns the ASGI application.
 
@@ -142,7 +144,8 @@ def create_api(
     without a key if the server `is_on_loopback`. `trusted_proxies` may name their clients. It
     accepts JWTs of the `issuers`. Cached keys age by `monotonic`; answers to wrong keys wait in
     `sleep`. `outside` is what reaches the outside, for webhooks and endpoints. `rates` are the
-    requests a second that callers may make, `types` those of the app that runs in this process.
+    requests a second that callers may make, `types` those of the app that runs in this process, and
+    `unknown_types` what becomes of a message whose type nobody handles.
     """
     check_jwt = JwtChecker(issuers, monotonic).caller if issuers else None
     metrics_registry = registry or CollectorRegistry()
@@ -155,6 +158,7 @@ def create_api(
         trusted_proxies=TrustedProxies(trusted_proxies),
         outside=outside,
         types=types,
+        unknown_types=unknown_types,
     )
 
     @asynccontextmanager

@@ -17,6 +17,7 @@ from tickwork.app.payloads import PayloadOf
 from tickwork.core import when
 from tickwork.core.access import Caller
 from tickwork.core.http.client_address import TrustedProxies
+from tickwork.core.types.declared import UnknownTypes
 from tickwork.errors import StoreUnavailable
 from tickwork.ops.authenticate import Authenticator
 from tickwork.ops.context import Context, no_types
@@ -51,6 +52,7 @@ class ServerState:
     outside: Outside = NO_OUTSIDE
     gate: RequestGate | None = None
     types: AppTypes | None = None
+    unknown_types: UnknownTypes = UnknownTypes.REFUSE
     streams: StreamWatch = field(default_factory=StreamWatch)
     is_stopping: bool = False
     puller: Puller = field(default_factory=lambda: Puller(uuid4(), clock.monotonic))
@@ -67,7 +69,18 @@ class ServerState:
         types: PayloadOf = no_types
         if self.types is not None and self.types.tenant == caller.tenant:
             types = self.types.payload_of
-        return Context(self.store, caller.scope, self._get_limits, types, self.now, self.outside)
+        return Context(
+            self.store,
+            caller.scope,
+            self._get_limits,
+            types,
+            self.now,
+            self.outside,
+            self._get_unknown_types,
+        )
+
+    def _get_unknown_types(self) -> UnknownTypes:
+        return self.unknown_types
 
     def _get_limits(self) -> when.Limits:
         return self.limits

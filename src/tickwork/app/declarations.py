@@ -133,6 +133,7 @@ class Registry:
         self.queues: dict[str, QueueDeclaration] = {}
         self.handlers: list[HandlerDeclaration] = []
         self._sent: dict[tuple[str, str | None], Payload[Any]] = {}
+        self._typed: dict[str, bool] = {}
         self.types_of_others: PayloadOf = no_types
         """The types of queues that another app declares, for a command that works for that app."""
         self.schedules: dict[str, ScheduleDeclaration] = {}
@@ -181,6 +182,7 @@ class Registry:
         self.queues[queue.name] = queue
         self._imply(queue.settings.dead_letter_queue, is_shared=queue.is_shared)
         self._sent.clear()
+        self._typed.clear()
 
     def _imply(self, dead: str | None, *, is_shared: bool) -> None:
         """Adds a dead-letter queue that is named in settings but not declared."""
@@ -318,6 +320,7 @@ class Registry:
             raise InvalidInput(faults)
         self.handlers.append(handler)
         self._sent.clear()
+        self._typed.clear()
 
     def check(self) -> None:
         """Raises `InvalidInput` for errors that show only when everything is declared."""
@@ -374,6 +377,17 @@ class Registry:
             declared = self.workflow(workflow)
             payload = None if declared is None else declared.params
         return self.types_of_others(queue, message_type) if payload is None else payload
+
+    def knows_types(self, queue: str) -> bool:
+        """Whether the app itself says what a queue takes: it declares its type, or handles it."""
+        known = self._typed.get(queue)
+        if known is None:
+            declared = self.queues.get(queue)
+            is_typed = declared is not None and not declared.payload.is_plain
+            known = is_typed or any(handler.queue == queue for handler in self.handlers)
+            if len(self._typed) < TYPES_KNOWN_MAX:
+                self._typed[queue] = known
+        return known
 
     def _payload_sent(self, queue: str, message_type: str | None) -> Payload[Any]:
         declared = self.queues[queue].payload

@@ -54,7 +54,7 @@ def _schema(declared: Any) -> dict[str, Any]:
         return ANYTHING
     try:
         schema = msgspec.json.schema(declared)
-    except (TypeError, KeyError, NotImplementedError):  # One that JSON Schema cannot describe.
+    except (TypeError, KeyError):  # A type that JSON Schema cannot describe.
         return ANYTHING
     for part in (schema, *schema.get("$defs", {}).values()):
         if required := part.get("required"):
@@ -74,11 +74,11 @@ def _decides_in_code(node: Any, seen: set[int], tags: set[str]) -> bool:
         return False
     seen.add(id(node))
     if isinstance(node, EnumType):
-        return getattr(node.cls._missing_, "__func__", None) is not Enum._missing_.__func__  # type: ignore[attr-defined]  # noqa: SLF001
+        return getattr(node.cls._missing_, "__func__", None) is not Enum._missing_.__func__  # type: ignore[attr-defined]
     if isinstance(node, StructType) and node.tag_field is not None:
         tags.add(node.tag_field)
     inner = node if isinstance(node, tuple) else structs.astuple(node)
-    return any([_decides_in_code(part, seen, tags) for part in inner])
+    return any(_decides_in_code(part, seen, tags) for part in inner)
 
 
 def _of_models(declared: Any, pydantic: ModuleType) -> dict[str, Any]:

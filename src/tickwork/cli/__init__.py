@@ -50,6 +50,7 @@ COMMANDS = {
     "queues": "queues:queues",
     "messages": "messages:messages",
     "subscriptions": "subscriptions:subscriptions",
+    "types": "types:types",
     "dead": "dead:dead",
     "batches": "batches:batches",
     "workflows": "workflows:workflows",

@@ -74,6 +74,22 @@ class Nodes(Noun[M]):
         return Call("GET", at("v1", "cluster"), part(ClusterView, lambda found: found.nodes))
 
 
+class Types(Noun[M]):
+    """The types of messages: what apps declare about them, who sends them and who subscribes."""
+
+    @verb
+    def list(self) -> Call[tuple[MessageType, ...]]:
+        """The types that apps declare, those of the last hour, and those that queues and endpoints
+        subscribe to. `*` is what a queue takes of any other type. Without schemas."""
+        found = part(Items[MessageType], lambda found: found.items)
+        return Call("GET", at("v1", "types"), found)
+
+    @verb
+    def get(self, name: str) -> Call[MessageType]:
+        """One type, with the JSON Schema of each app that declares it. Raises `NotFound`."""
+        return Call("GET", at("v1", "types", name), answer(MessageType))
+
+
 class Verbs(Noun[M], Generic[M]):
     """What both clients can do."""
 
@@ -97,6 +113,7 @@ class Verbs(Noun[M], Generic[M]):
         self.tenants: Tenants[M] = Tenants(runner)
         self.audit: Audit[M] = Audit(runner)
         self.nodes: Nodes[M] = Nodes(runner)
+        self.types: Types[M] = Types(runner)
 
     def queue(self, name: str) -> queues.Queue[M]:
         """A queue to send to, or to pull from; asks nobody."""
@@ -185,13 +202,6 @@ class Verbs(Noun[M], Generic[M]):
         from tickwork.core.topology import Topology
 
         return Call("GET", at("v1", "topology"), answer(Topology))
-
-    @verb
-    def types(self) -> Call[tuple[MessageType, ...]]:
-        """The types of messages of the last hour, and those that queues and endpoints subscribe
-        to."""
-        found = part(Items[MessageType], lambda found: found.items)
-        return Call("GET", at("v1", "types"), found)
 
     @verb
     def why(self, reference: str) -> Plan[Wait]:

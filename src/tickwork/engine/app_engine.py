@@ -35,6 +35,7 @@ from tickwork.channel.channels import WebhookSink
 from tickwork.core.http.call import ServiceTarget
 from tickwork.core.limits import check_batch
 from tickwork.core.model import NewMessage, Scope, Send
+from tickwork.core.types.declared import UnknownTypes
 from tickwork.core.when import Limits
 from tickwork.engine.declared import Declared
 from tickwork.engine.entity_calls import EntityCalls
@@ -48,6 +49,7 @@ from tickwork.ops.queues import find_queue, with_nearest
 from tickwork.ops.send import RegistryComposer, send_batch
 from tickwork.ops.services import ServiceCaller
 from tickwork.ops.stores import LoopStores, Store
+from tickwork.ops.types import TypesOfOthers, check_messages, check_sends
 from tickwork.ops.webhook_secret import rotate_signing_secret, signing_secret
 from tickwork.service.http_application import HttpApplication
 
@@ -81,7 +83,13 @@ class AppEngine:
         self.composer = RegistryComposer(self.registry)
         self.stores = LoopStores(self._open, lambda store: self.entities.end(store))
         self.entities = EntityCalls(self.registry, self.composer, self.open, self._call_node)
-        self.batch_maker = BatchMaker(self.stores, self.declared.ensure_queue, self.composer)
+        self.unknown_types: Callable[[], UnknownTypes] = lambda: self.settings().unknown_types
+        self.types_of_others = TypesOfOthers(
+            self.registry, self.composer, self.open, lambda: self.scope, self.unknown_types
+        )
+        self.batch_maker = BatchMaker(
+            self.stores, self.declared.ensure_queue, self.composer, self.types_of_others
+        )
         self.service_caller = ServiceCaller(self._open_service)
         self.http_application = HttpApplication(self.registry.http_handlers, self.open, tenant)
         self.stand_ins: dict[str, AsgiApp] = {}
@@ -129,7 +137,8 @@ class AppEngine:
 
     def context_on(self, store: Store, owner: str | None) -> Context:
         scope, types = self.scope_of(owner), self.payload_sent
-        return Context(store, scope, self.limits, types, self.now, self.outside())
+        outside, unknown = self.outside(), self.unknown_types
+        return Context(store, scope, self.limits, types, self.now, outside, unknown)
 
     def payload_sent(self, queue: str, message_type: str | None) -> Payload[Any] | None:
         """The type of what is sent to a queue, as this app declares it. For calls of entities the
@@ -188,11 +197,15 @@ class AppEngine:
         if connection is not None:
             messages = self.composer.caused(messages)
             async with self.verb_context(connection) as context:
+                if not self.registry.knows_types(queue):
+                    await check_sends(context, queue, messages)
                 await send_batch(context, queue, messages)
             return
         if queue not in self.registry.created:
             await self.declared.ensure_queue(queue)
         handling = self.composer.handling()
+        if (types := await self.types_of_others(queue)) is not None:
+            check_messages(types, queue, messages)
         if handling is None:
             await send_batch(Context(await self.open(), self.own_scope), queue, messages)
             return
@@ -310,8 +323,9 @@ class AppEngine:
                 entities=await self.entities.consumers(store),
             )
             run = watched.running(drain_seconds=settings.drain_seconds, registry=registry)
+            types = self.declared.types_registered(store)
             with self.registry.served():
-                async with run as worker:
+                async with types, run as worker:
                     yield worker
         finally:
             self._is_running = False

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 
 from tickwork.app.declarations import Registry
 from tickwork.core.model import SYSTEM, Scope
@@ -16,6 +16,7 @@ from tickwork.ops.context import Context
 from tickwork.ops.queues import declare_queue, queue_names
 from tickwork.ops.schedules.declare import declare_schedules
 from tickwork.ops.stores import Store
+from tickwork.ops.types import SEEN_SECONDS, register_types
 from tickwork.ops.workflows import ensure_workflow
 
 _log = logging.getLogger("tickwork")
@@ -79,6 +80,7 @@ class Declared:
             await self._create_queue(store, name)
         await self._create_workflows(store)
         await self.read_names(store)
+        await self.register_types(store)
 
     async def read_names(self, store: Store) -> None:
         """Reads the names of all queues that are stored, now and when one is unknown."""
@@ -96,6 +98,30 @@ class Declared:
         _log.warning("declared queues are gone: creating the app's queues and schedules again")
         await self.create_queues(store)
         await self.create_schedules(store)
+
+    async def register_types(self, store: Store) -> None:
+        """Stores what the app declares about the types of its messages. The app works without."""
+        try:
+            await register_types(Context(store, self._scope()), self._registry)
+        except Exception as error:  # A type of the app may raise anything.
+            _log.warning("the types of messages are not in the database: %s", error)
+
+    @asynccontextmanager
+    async def types_registered(self, store: Store) -> AsyncIterator[None]:
+        """Registers the types, and again from time to time in the block: they are in use."""
+
+        async def register() -> None:
+            while True:
+                await asyncio.sleep(SEEN_SECONDS)
+                await self.register_types(store)
+
+        await self.register_types(store)
+        registering = asyncio.create_task(register())
+        try:
+            yield
+        finally:
+            registering.cancel()
+            await asyncio.wait([registering])
 
     def read_names_soon(self) -> None:
         """Reads the names of the stored queues again, from any thread."""

@@ -47,6 +47,7 @@ from tickwork.facade.operate import (
     Subscriptions,
     Webhooks,
 )
+from tickwork.facade.overview import Types
 from tickwork.facade.owner import Owner
 from tickwork.facade.queue_app import QueueApp
 from tickwork.facade.schedules import (
@@ -110,6 +111,7 @@ class Tickwork(QueueApp):
         self.audit = Audit(self._engine)
         self.tenants = Tenants(self._engine)
         self.entities = Entities(self._engine)
+        self.types = Types(self._engine)
 
     @property
     def name(self) -> str:

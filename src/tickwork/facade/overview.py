@@ -13,6 +13,7 @@ from tickwork.core.health import HealthReport
 from tickwork.core.topology import Topology
 from tickwork.core.trace import Trace
 from tickwork.engine.app_engine import AppEngine
+from tickwork.ops import type_list
 from tickwork.ops.cluster import describe_cluster
 from tickwork.ops.cluster import pause_all as pause_cluster
 from tickwork.ops.cluster import resume_all as resume_cluster
@@ -20,7 +21,7 @@ from tickwork.ops.cluster import widen_windows as widen_cluster
 from tickwork.ops.health import look_at_health
 from tickwork.ops.queues import overview, tenant_usage
 from tickwork.ops.search import search
-from tickwork.ops.topology import list_types, stored_topology
+from tickwork.ops.topology import stored_topology
 from tickwork.ops.trace import trace_anything
 from tickwork.ops.why import why_waits
 
@@ -66,11 +67,6 @@ class Overview:
         """The queues with their settings, who consumes them, and the subscriptions."""
         return await stored_topology(await self._engine.context())
 
-    async def types(self) -> tuple[MessageType, ...]:
-        """The types of messages of the last hour, and those that queues and endpoints subscribe
-        to."""
-        return (await list_types(await self._engine.context())).items
-
     async def pause_all(self) -> ClusterView:
         """No message of any tenant is claimed until `resume_all`. What runs finishes; what
         is sent is stored and waits."""
@@ -94,3 +90,19 @@ class Overview:
     async def cluster(self) -> ClusterView:
         """The nodes with their leases and the shards they lead, and shards without a leader."""
         return await describe_cluster(await self._engine.ready())
+
+
+class Types:
+    """The types of messages: what apps declare about them, who sends them and who subscribes."""
+
+    def __init__(self, engine: AppEngine) -> None:
+        self._engine = engine
+
+    async def list(self) -> tuple[MessageType, ...]:
+        """The types that apps declare, those of the last hour, and those that queues and endpoints
+        subscribe to. `*` is what a queue takes of any other type. Without schemas."""
+        return (await type_list.list_types(await self._engine.context())).items
+
+    async def get(self, name: str) -> MessageType:
+        """One type, with the JSON Schema of each app that declares it. Raises `NotFound`."""
+        return await type_list.get_type(await self._engine.context(), name)

@@ -49,6 +49,7 @@ from tickwork.ops.queues import check_queues_exist, queue_names
 from tickwork.ops.quotas import admit_items
 from tickwork.ops.send import RegistryComposer, check_one_event, compose
 from tickwork.ops.stores import LoopStores
+from tickwork.ops.types import KnownTypes, check_messages
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
 
@@ -311,10 +312,12 @@ class BatchMaker:
         stores: LoopStores,
         ensure: Callable[[str], Awaitable[None]],
         compose: RegistryComposer,
+        types_of_others: Callable[[str], Awaitable[KnownTypes | None]],
     ) -> None:
         self._stores = stores
         self._ensure = ensure
         self._compose = compose
+        self._types_of_others = types_of_others
 
     async def make(
         self,
@@ -371,10 +374,7 @@ class BatchMaker:
         store = await self._stores.get()
         await self._ensure_queues(batch)
 
-        def composing(body: object, **options: Any) -> NewMessage:
-            message = self._compose(batch.queue, body, **options).message
-            return caused_by(cause, message) if cause else message
-
+        composing = await self._composing(batch.queue, cause)
         async with AsyncExitStack() as on_error:
             if is_ours:
                 on_error.push_async_exit(partial(_withdraw, Context(store, scope), batch.id))
@@ -404,10 +404,7 @@ class BatchMaker:
         handling = self._compose.handling()
         cause = None if handling is None else handling.cause
 
-        def composing(body: object, **options: Any) -> NewMessage:
-            message = self._compose(batch.queue, body, **options).message
-            return caused_by(cause, message) if cause else message
-
+        composing = await self._composing(queue, cause)
         # One more than the limit, so that the check refuses it; the iterable may be endless.
         few = islice(check_single_event(bodies, options), ENDING_ITEMS_MAX + 1)
         items = tuple(compose_items(few, composing, options))
@@ -433,9 +430,7 @@ class BatchMaker:
         check_new_batch(batch)
         await self._ensure_queues(batch)
 
-        def composing(body: object, **options: Any) -> NewMessage:
-            return self._compose(batch.queue, body, **options).message
-
+        composing = await self._composing(batch.queue)
         # One more than the limit, so that the check refuses it; the iterable may be endless.
         few = islice(check_single_event(bodies, options), handling.room() + 1)
         items = tuple(compose_items(few, composing, options))
@@ -450,6 +445,21 @@ class BatchMaker:
             )
         )
         return BatchHandle(self._stores, scope, batch.id, handling)
+
+    async def _composing(
+        self, queue: str, cause: Message | None = None
+    ) -> Callable[..., NewMessage]:
+        """What makes a message of a body. It refuses those that do not fit the types of the queue,
+        which this app declares or others."""
+        types = await self._types_of_others(queue)
+
+        def composing(body: object, **options: Any) -> NewMessage:
+            message = self._compose(queue, body, **options).message
+            if types is not None:
+                check_messages(types, queue, [message])
+            return caused_by(cause, message) if cause else message
+
+        return composing
 
     async def _ensure_queues(self, batch: NewBatch) -> None:
         await self._ensure(batch.queue)

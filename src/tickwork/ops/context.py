@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from tickwork import clock
 from tickwork.core.model import Scope
+from tickwork.core.types.declared import UnknownTypes
 from tickwork.core.when import Limits
 from tickwork.ops.outside import NO_OUTSIDE, Outside
 from tickwork.store.contract import Store
@@ -28,7 +29,7 @@ class Context:
     each request.
     """
 
-    __slots__ = ("_get_limits", "now", "outside", "scope", "store", "types")
+    __slots__ = ("_get_limits", "now", "outside", "scope", "store", "types", "unknown_types")
 
     def __init__(
         self,
@@ -38,6 +39,7 @@ class Context:
         types: PayloadOf = no_types,
         now: Callable[[], datetime] = clock.now,
         outside: Outside = NO_OUTSIDE,
+        unknown_types: Callable[[], UnknownTypes] = lambda: UnknownTypes.REFUSE,
     ) -> None:
         self.store = store
         self.scope = scope
@@ -45,6 +47,8 @@ class Context:
         self.types = types
         self.now = now
         self.outside = outside
+        self.unknown_types = unknown_types
+        """What becomes of a type that nobody handles; it is in the settings, as the limits are."""
 
     @property
     def limits(self) -> Limits:
@@ -53,9 +57,19 @@ class Context:
 
     def within(self, scope: Scope) -> Context:
         """The same on behalf of another tenant, or of the system."""
-        return Context(self.store, scope, self._get_limits, self.types, self.now, self.outside)
+        return self._with(scope, self.outside)
 
     def with_one_box(self) -> Context:
         """The same for many secrets: the key is read once, when it is first needed."""
-        outside = self.outside.with_one_box()
-        return Context(self.store, self.scope, self._get_limits, self.types, self.now, outside)
+        return self._with(self.scope, self.outside.with_one_box())
+
+    def _with(self, scope: Scope, outside: Outside) -> Context:
+        return Context(
+            self.store,
+            scope,
+            self._get_limits,
+            self.types,
+            self.now,
+            outside,
+            self.unknown_types,
+        )

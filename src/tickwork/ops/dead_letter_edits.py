@@ -16,6 +16,7 @@ from tickwork.ops.audit import recorded
 from tickwork.ops.context import Context
 from tickwork.ops.dead_letters import find_dead_letter
 from tickwork.ops.queues import queue_names
+from tickwork.ops.types import known_types
 
 
 async def edit_dead_letter(
@@ -52,10 +53,10 @@ async def edit_with_value(
     context: Context, dead_letter_id: UUID, value: object, content_type: ContentType
 ) -> StoredDeadLetter:
     """As `edit_dead_letter` with a body that is not encoded yet. Raises `InvalidInput` if it does
-    not fit the type that the app declares for its queue."""
+    not fit the type that is declared for its queue."""
     letter = await find_dead_letter(context, dead_letter_id)
     queue = (await queue_names(context)).get(letter.queue_id)
-    payload = None if queue is None else context.types(queue, letter.type)
+    payload = await _payload_of(context, queue, letter)
     encoded = (payload or Payload[Any]()).encode(value, content_type)
     return await edit_dead_letter(context, dead_letter_id, encoded, content_type)
 
@@ -63,11 +64,19 @@ async def edit_with_value(
 async def edit_with_encoded(
     context: Context, dead_letter_id: UUID, body: bytes, content_type: ContentType
 ) -> StoredDeadLetter:
-    """As `edit_dead_letter`. Raises `InvalidInput` if the body does not fit the type that the app
-    declares for its queue."""
+    """As `edit_dead_letter`. Raises `InvalidInput` if the body does not fit the type that is
+    declared for its queue."""
     letter = await find_dead_letter(context, dead_letter_id)
     queue = (await queue_names(context)).get(letter.queue_id)
-    payload = None if queue is None else context.types(queue, letter.type)
+    payload = await _payload_of(context, queue, letter)
     if payload is not None:
         payload.check(body, content_type)
     return await edit_dead_letter(context, dead_letter_id, body, content_type)
+
+
+async def _payload_of(
+    context: Context, queue: str | None, letter: StoredDeadLetter
+) -> Payload[Any] | None:
+    if queue is None:
+        return None
+    return (await known_types(context, (queue,))).payload_of(queue, letter.type)

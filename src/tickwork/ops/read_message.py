@@ -12,7 +12,6 @@ from uuid import UUID
 
 from msgspec import structs
 
-from tickwork.app.payloads import PayloadOf
 from tickwork.core.fields import FAULTS_MAX, Reader, read_id, shown, unknown_faults
 from tickwork.core.limits import BATCH_MESSAGES_MAX, check_item
 from tickwork.core.message.batch import BATCH_ITEMS_MAX, Batch, NewBatch
@@ -24,7 +23,8 @@ from tickwork.ops.context import Context
 from tickwork.ops.queues import queue_names
 from tickwork.ops.quotas import admit
 from tickwork.ops.requests import ids_from
-from tickwork.ops.send import check_payloads, compose
+from tickwork.ops.send import compose
+from tickwork.ops.types import check_messages, known_types
 
 T = TypeVar("T")
 
@@ -94,15 +94,16 @@ def read_messages(
 
 
 async def read_batch(
-    payload_of: PayloadOf, queue: str, given: object, *, common: Mapping[str, object], seed: UUID
+    context: Context, queue: str, given: object, *, common: Mapping[str, object], seed: UUID
 ) -> list[NewMessage]:
     """The messages of a `send_batch`, with ids from the seed unless they have their own. They fit
-    the types that the app declares, or `InvalidInput` is raised."""
+    the types that are declared for the queue, or `InvalidInput` is raised."""
+    types = await known_types(context, (queue,))
     count = min(len(given), BATCH_MESSAGES_MAX) if isinstance(given, list) else 0
 
     def read() -> list[NewMessage]:
         messages = read_messages(given, common=common, field="messages", ids=ids_from(seed, count))
-        check_payloads(payload_of, queue, messages, field="messages")
+        check_messages(types, queue, messages, field="messages")
         return messages
 
     return await _aside(count, read)
@@ -124,10 +125,10 @@ async def create_from_objects(
 ) -> Batch:
     """Creates a batch from items as JSON objects, each with a body and options of its own. Raises
     `InvalidInput`, before anything is stored, for `items[7].priority`, and for a body that does not
-    fit the types that the app declares: `payload_of`. One that `is_open` takes more items until
+    fit the types that are declared for the queue. One that `is_open` takes more items until
     `close_batch`."""
     items = await _read_items(given, batch_id)
-    await _check_types(context.types, queue, items)
+    await _check_types(context, queue, items)
     await admit(context, items)
     batch = NewBatch(id=batch_id, queue=queue, completion_queue=completion_queue)
     if not is_open:
@@ -144,7 +145,7 @@ async def add_objects(context: Context, batch_id: UUID, given: list[Any], *, see
     queue = (await queue_names(context)).get(known.queue_id)
     if queue is None:
         raise NotFound("queue", known.queue_id)
-    await _check_types(context.types, queue, items)
+    await _check_types(context, queue, items)
     await admit(context, items)
     return await context.store.batches.add(context.scope, NewBatch(id=batch_id, queue=queue), items)
 
@@ -153,8 +154,9 @@ async def _read_items(given: list[Any], seed: UUID) -> list[NewMessage]:
     return await _aside(len(given), partial(_items, given, seed))
 
 
-async def _check_types(payload_of: PayloadOf, queue: str, items: list[NewMessage]) -> None:
-    await _aside(len(items), partial(check_payloads, payload_of, queue, items, field="items"))
+async def _check_types(context: Context, queue: str, items: list[NewMessage]) -> None:
+    types = await known_types(context, (queue,))
+    await _aside(len(items), partial(check_messages, types, queue, items, field="items"))
 
 
 def _items(given: list[Any], seed: UUID) -> list[NewMessage]:

@@ -12,9 +12,8 @@ from msgspec import structs
 from tickwork import spans
 from tickwork.app.declarations import Registry
 from tickwork.app.invocation import Handling, Made, correlation_now, current_handling
-from tickwork.app.payloads import PayloadOf
 from tickwork.core.answers.ids import Prefix, plain_text, public_id
-from tickwork.core.fields import FAULTS_MAX, unknown_faults
+from tickwork.core.fields import unknown_faults
 from tickwork.core.limits import check_not_hidden
 from tickwork.core.message.batch import NewBatch
 from tickwork.core.message.body import Outgoing, encode_body, known_content_type
@@ -183,27 +182,6 @@ class RegistryComposer:
                 queue,
                 body_bytes,
             )
-
-
-def check_payloads(
-    payload_of: PayloadOf, queue: str, messages: Sequence[NewMessage], *, field: str | None = None
-) -> None:
-    """Raises `InvalidInput` for messages that do not fit the types that the app declares for their
-    queue. `field` is the list that they are in."""
-    faults: list[FieldError] = []
-    for index, message in enumerate(messages):
-        payload = payload_of(queue, message.type)
-        if payload is None or payload.is_plain:
-            continue
-        try:
-            payload.check(message.body, message.content_type)
-        except InvalidInput as error:
-            prefix = "" if field is None else f"{field}[{index}]."
-            faults += [fault._replace(field=f"{prefix}{fault.field}") for fault in error.errors]
-        if len(faults) >= FAULTS_MAX:
-            break
-    if faults:
-        raise InvalidInput(faults)
 
 
 async def store_made(context: Context, made: Made, correlation_id: str) -> None:

@@ -5,23 +5,19 @@ Applying is idempotent and deletes nothing: what only the database has is report
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from enum import StrEnum
-from typing import NamedTuple
 
 from msgspec import Struct, structs
 
 from tickwork.app.declarations import Registry
-from tickwork.core.answers.message_type import MessageType
-from tickwork.core.limits import ENDPOINTS_MAX
-from tickwork.core.message.subscription import Subscription, matches
+from tickwork.core.message.subscription import Subscription
 from tickwork.core.model import SYSTEM, QueueSettings, StoredQueue
 from tickwork.core.topology import Consumer, QueueEntry, ServiceEntry, SubscriptionEntry, Topology
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.ops.audit import recorded
 from tickwork.ops.context import Context
-from tickwork.ops.queues import QUEUES_MAX, list_queues, pause_queue, resume_queue
+from tickwork.ops.queues import list_queues, pause_queue, resume_queue
 from tickwork.ops.subscriptions import subscribe
 
 
@@ -179,10 +175,10 @@ async def _stored(context: Context) -> tuple[list[StoredQueue], list[Subscriptio
         for queue in await list_queues(context)
         if queue.tenant is None or queue.tenant == context.scope.tenant
     ]
-    return queues, await _subscriptions(context)
+    return queues, await visible_subscriptions(context)
 
 
-async def _subscriptions(context: Context) -> list[Subscription]:
+async def visible_subscriptions(context: Context) -> list[Subscription]:
     """The subscriptions of a tenant, and the shared ones."""
     subscriptions = [
         *await context.store.subscriptions.list(context.scope),
@@ -241,62 +237,3 @@ def _subscription_pairs(topology: Topology, found: list[Subscription]) -> Iterat
 
 def _subscription_step(action: Action, shared: bool, types: str, queue: str) -> Step:
     return Step(action=action, kind=Kind.SUBSCRIPTION, name=types, queue=queue, shared=shared)
-
-
-class _Seen:
-    """What the counters of the last hour know of a type."""
-
-    def __init__(self) -> None:
-        self.sources: set[str] = set()
-        self.queues: set[str] = set()
-        self.messages: Counter[str] = Counter()
-
-
-class MessageTypes(NamedTuple):
-    """Types by name. `truncated`: there are more than `QUEUES_MAX` queues, and the types were
-    counted in the first of them."""
-
-    items: tuple[MessageType, ...]
-    truncated: bool
-
-
-async def list_types(context: Context) -> MessageTypes:
-    """Returns the types that were counted in the last hour, and those that queues or endpoints of
-    the tenant subscribe to."""
-    seen: dict[str, _Seen] = {}
-    counted = await list_queues(context, limit=QUEUES_MAX + 1)
-    shown = counted[:QUEUES_MAX]
-    stats = await context.store.stats.queues(context.scope, shown, at_most=1)
-    for queue, found_there in zip(shown, stats, strict=True):
-        for kind in found_there.kinds:
-            if kind.type is not None:
-                known = seen.setdefault(kind.type, _Seen())
-                known.queues.add(queue.name)
-                known.messages[str(kind.counter)] += kind.messages
-                known.sources |= set() if kind.source is None else {kind.source}
-    subscriptions = await _subscriptions(context)
-    queues = {(subscription.types, subscription.queue) for subscription in subscriptions}
-    endpoints = {
-        (pattern, endpoint.name)
-        for endpoint in await context.store.endpoints.list(context.scope, ENDPOINTS_MAX)
-        for pattern in endpoint.settings.types
-    }
-    patterns = {pattern for pattern, _ in queues | endpoints}
-    found = tuple(
-        MessageType(
-            type=name,
-            sources=tuple(sorted(known.sources)),
-            queues=tuple(sorted(known.queues)),
-            messages=dict(known.messages),
-            subscribers=_who(queues, name),
-            endpoints=_who(endpoints, name),
-        )
-        for name in sorted({*seen, *patterns})
-        for known in [seen.get(name, _Seen())]
-    )
-    return MessageTypes(found, len(counted) > QUEUES_MAX)
-
-
-def _who(asked: set[tuple[str, str]], name: str) -> tuple[str, ...]:
-    """Who subscribes to a type or asks with this pattern, by name."""
-    return tuple(sorted({who for pattern, who in asked if matches(pattern, name)}))

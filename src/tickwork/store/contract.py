@@ -46,7 +46,15 @@ from tickwork.store.access_contract import (
 from tickwork.store.cluster_contract import Nodes, Pruner, Reaper, Wakeups
 from tickwork.store.delivery_contract import Endpoints, Limits, Progress, Secrets, Subscriptions
 from tickwork.store.entity_contract import Entities
-from tickwork.store.message_contract import Batches, DeadLetters, Messages, Queues, Stats, Traces
+from tickwork.store.message_contract import (
+    Batches,
+    DeadLetters,
+    Messages,
+    Queues,
+    Stats,
+    Traces,
+    Types,
+)
 from tickwork.store.schedule_contract import Calendars, Firings, Schedules, Shards
 from tickwork.store.workflow_contract import Workflows
 
@@ -142,6 +150,10 @@ class Store(Protocol):
     @property
     def traces(self) -> Traces:
         """What belongs to one correlation."""
+
+    @property
+    def types(self) -> Types:
+        """Types of messages that apps declare."""
 
     @property
     def calendars(self) -> Calendars:

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any, Protocol
 from uuid import UUID
 
+from tickwork.core.answers.message_type import DeclaredType
 from tickwork.core.message.batch import Batch, BatchItem, ItemStatus, NewBatch
 from tickwork.core.message.dead_letter import (
     DeadGroup,
@@ -40,6 +41,7 @@ from tickwork.core.model import (
 from tickwork.core.queue.rooms import Line
 from tickwork.core.queue.stats import QueueStats, Waiting
 from tickwork.core.trace import TraceRecord
+from tickwork.core.types.declared import NewType, QueueTypes
 
 Joined = Callable[[Any], Awaitable[None] | None]
 """A caller's own writes. It gets the store's connection inside the open transaction.
@@ -351,3 +353,26 @@ class Traces(Protocol):
     ) -> tuple[TraceRecord, ...]:
         """Returns messages, dead letters, runs and deliveries with a correlation id, oldest first,
         and those of the message `first`, which began it and has no correlation id of its own."""
+
+
+class Types(Protocol):
+    """Types of messages that apps declare for queues."""
+
+    async def register(self, scope: Scope, app: str, types: Sequence[NewType]) -> None:
+        """Stores what an app declares for queues of the tenant and shared ones, or that it still
+        does. Others' queues are left out."""
+
+    async def of_queue(self, scope: Scope, queue: str) -> QueueTypes:
+        """Returns what is declared for a queue; nothing if there is no such queue. It may be some
+        seconds old."""
+
+    async def list(
+        self,
+        scope: Scope,
+        limit: int,
+        *,
+        type: str | None = None,  # noqa: A002
+        queue: str | None = None,
+    ) -> tuple[DeclaredType, ...]:
+        """Returns what is declared for the tenant's queues and for shared ones, by type, queue and
+        app; the system sees those of all tenants."""

@@ -74,6 +74,7 @@ def build_api(
         beside=partial(_run_node, settings, metrics) if registry is None else None,
         outside=outside_of(settings),
         types=None if types is None else AppTypes(*types),
+        unknown_types=settings.unknown_types,
         rates=RequestRates(
             key_per_second=settings.key_requests_per_second,
             tenant_per_second=settings.tenant_requests_per_second,

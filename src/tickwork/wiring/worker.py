@@ -174,7 +174,13 @@ def start_tracing(settings: Settings) -> None:
 
 def context_of(settings: Settings, store: Store, scope: Scope) -> Context:
     """What verbs work with in a process without an app, such as a command."""
-    return Context(store, scope, lambda: settings.schedule_limits, outside=outside_of(settings))
+    return Context(
+        store,
+        scope,
+        lambda: settings.schedule_limits,
+        outside=outside_of(settings),
+        unknown_types=lambda: settings.unknown_types,
+    )
 
 
 def node_name() -> str:

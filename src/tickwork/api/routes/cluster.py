@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from litestar import get
 from litestar.di import NamedDependency
 from litestar.openapi.spec import Example
-from litestar.params import Body, QueryParameter
+from litestar.params import Body, FromPath, QueryParameter
 from msgspec import Meta, Struct
 
 from tickwork.api.access import SECURITY_SCHEME
@@ -39,7 +39,8 @@ from tickwork.ops.queues import (
     overview,
     tenant_usage,
 )
-from tickwork.ops.topology import list_types, stored_topology
+from tickwork.ops.topology import stored_topology
+from tickwork.ops.type_list import get_type, list_types
 
 Hours = Annotated[
     int, QueryParameter(ge=1, le=FORECAST_HOURS_MAX, description="Hours to look ahead.")
@@ -195,9 +196,19 @@ async def topology(context: NamedDependency[Context]) -> Topology:
 
 @operation("GET", "/v1/types", needs=Permission.READ, tag="operating", summary="Types of messages")
 async def types(context: NamedDependency[Context]) -> Types:
-    """Returns the types of the last hour, and those that queues and endpoints subscribe to."""
+    """Returns the types that apps declare, those of the last hour, and those that queues and
+    endpoints subscribe to; without schemas."""
     found = await list_types(context)
     return Types(found.items, found.truncated)
+
+
+@operation(
+    "GET", "/v1/types/{name:str}", needs=Permission.READ, tag="operating", summary="Get a type"
+)
+async def message_type(name: FromPath[str], context: NamedDependency[Context]) -> MessageType:
+    """Returns a type of messages with the JSON Schema of each app that declares it. `*` is what
+    queues take of any other type."""
+    return await get_type(context, name)
 
 
 @operation(
@@ -228,5 +239,5 @@ async def forecast(
 
 OPERATING_ROUTES = [
     cluster, pause_cluster, resume_cluster, widen_cluster, stats, health, usage, topology, types,
-    forecast,
+    message_type, forecast,
 ]  # fmt: skip

@@ -30,7 +30,7 @@ from tickwork.core.limits import DELAY_SECONDS_MAX
 from tickwork.core.message.message_list import MessagePosition, MessageSelection, ShownState
 from tickwork.core.options.message import ManyMessages, MessageFields
 from tickwork.errors import NotFound
-from tickwork.ops import messages, queues, send
+from tickwork.ops import messages, queues, send, types
 from tickwork.ops.context import Context
 from tickwork.ops.read_message import read_batch, read_message
 
@@ -81,7 +81,7 @@ async def send_message(
 
     async def make(seed: UUID) -> Sent:
         message = read_message(data, message_id=seed)
-        send.check_payloads(context.types, queue, [message])
+        await types.check_sends(context, queue, [message])
         await send.send(context, queue, message)
         return Sent(Id.of(Prefix.MESSAGE, message.id), message.event_id)
 
@@ -117,7 +117,7 @@ async def send_messages(
     given = data.get("messages")
 
     async def make(seed: UUID) -> SentBatch:
-        new = await read_batch(context.types, queue, given, common=common, seed=seed)
+        new = await read_batch(context, queue, given, common=common, seed=seed)
         sent = await send.send_batch(context, queue, new)
         return SentBatch(tuple(Id.of(Prefix.MESSAGE, message_id) for message_id in sent))
 

@@ -150,6 +150,7 @@ class Schema:
             wanted |= {"integer", "number"}
         if self._is_lax and wanted & _SIMPLE:
             wanted |= _SIMPLE
+
         def check(value: Any, walk: _Walk) -> Fault | None:
             walk.step()
             return None if _kind_of(value) in wanted else _no_type(value, kinds)
@@ -159,21 +160,29 @@ class Schema:
     def _texts(self, schema: Mapping[str, Any]) -> Iterator[_Check]:
         if isinstance(at_least := schema.get("minLength"), int):
             says = f"must have at least {at_least} characters"
-            yield lambda value, _walk: (
-                Fault((), says) if isinstance(value, str) and len(value) < at_least else None
+            yield (
+                lambda value, _walk: (
+                    Fault((), says) if isinstance(value, str) and len(value) < at_least else None
+                )
             )
         if self._is_lax:  # It may strip a text, and take a number for a time.
             return
         if isinstance(at_most := schema.get("maxLength"), int):
             too_long = f"must have at most {at_most} characters"
-            yield lambda value, _walk: (
-                Fault((), too_long) if isinstance(value, str) and len(value) > at_most else None
+            yield (
+                lambda value, _walk: (
+                    Fault((), too_long) if isinstance(value, str) and len(value) > at_most else None
+                )
             )
         if (pattern := _FORMATS.get(str(schema.get("format")))) is not None:
             format_ = schema["format"]
             no_match = f"must be a {format_}"
-            yield lambda value, _walk: (
-                Fault((), no_match) if isinstance(value, str) and not pattern.match(value) else None
+            yield (
+                lambda value, _walk: (
+                    Fault((), no_match)
+                    if isinstance(value, str) and not pattern.match(value)
+                    else None
+                )
             )
 
     def _objects(self, schema: Mapping[str, Any]) -> Iterator[_Check]:
@@ -278,13 +287,17 @@ def _bounded(
     at_least, at_most = schema.get(f"min{word}"), schema.get(f"max{word}")
     if isinstance(at_least, int) and at_least > 0:
         too_few = f"must have at least {at_least} {what}"
-        yield lambda value, _walk: (
-            Fault((), too_few) if isinstance(value, kind) and len(value) < at_least else None
+        yield (
+            lambda value, _walk: (
+                Fault((), too_few) if isinstance(value, kind) and len(value) < at_least else None
+            )
         )
     if isinstance(at_most, int):
         too_many = f"must have at most {at_most} {what}"
-        yield lambda value, _walk: (
-            Fault((), too_many) if isinstance(value, kind) and len(value) > at_most else None
+        yield (
+            lambda value, _walk: (
+                Fault((), too_many) if isinstance(value, kind) and len(value) > at_most else None
+            )
         )
 
 
@@ -334,13 +347,14 @@ def _is_same(value: Any, known: Any) -> bool:
 _ARTICLES = {"null": "null", "integer": "an integer", "array": "an array", "object": "an object"}
 
 
-def _named(kind: str) -> str:
+def named_kind(kind: str) -> str:
+    """A kind of JSON values with its article."""
     return _ARTICLES.get(kind, f"a {kind}")
 
 
 def _no_type(value: Any, kinds: Sequence[str] | set[str]) -> Fault:
-    wanted = " or ".join(_named(kind) for kind in sorted(kinds))
-    return Fault((), f"must be {wanted}, not {_named(_kind_of(value))}")
+    wanted = " or ".join(named_kind(kind) for kind in sorted(kinds))
+    return Fault((), f"must be {wanted}, not {named_kind(_kind_of(value))}")
 
 
 def _json(value: Any) -> str:

@@ -52,6 +52,7 @@ from tickwork.ops.schedules.lookup import (
     get_schedule,
     holidays_among,
     limits_of,
+    queues_named,
     rule_with,
     target_faults,
     with_holidays,
@@ -65,6 +66,7 @@ from tickwork.ops.schedules.outside import (
     seal_secrets,
 )
 from tickwork.ops.schedules.views import next_fire_in_row
+from tickwork.ops.types import known_types
 from tickwork.store.contract import Store
 
 BACKFILL_SLOTS_MAX = 10_000
@@ -100,7 +102,8 @@ async def update(
         faults += await target_faults(context, fields)
     if "payload" in patch or "target" in patch:
         try:
-            fields = with_typed_payload(fields, context.types)
+            types = await known_types(context, queues_named([fields]))
+            fields = with_typed_payload(fields, types, has_new_target="target" in patch)
         except InvalidInput as error:
             faults += error.errors
             fields = {**fields, "payload": None}

@@ -10,7 +10,6 @@ from uuid import UUID
 import msgspec
 from msgspec import structs
 
-from tickwork.app.payloads import PayloadOf, no_types
 from tickwork.core import when
 from tickwork.core.answers.ids import plain_id
 from tickwork.core.fields import shown
@@ -42,6 +41,7 @@ from tickwork.ops.schedules.lookup import (
     limits_of,
     missing_queue,
     owned,
+    queues_named,
     store_bulk,
     store_new,
     with_typed_payload,
@@ -60,6 +60,7 @@ from tickwork.ops.schedules.outside import (
     ensure_deliveries,
     seal_secrets,
 )
+from tickwork.ops.types import KnownTypes, all_known_types, known_types
 from tickwork.store.ids import new_id
 
 PROGRESS_SCHEDULES = 1_000
@@ -103,7 +104,8 @@ async def create_many(
     if wrong:
         raise InvalidInput(_no_body(f"[{index}]", body) for index, body in wrong)
     limits = await limits_of(context)
-    wanted, misfits = _typed([*owned(bodies, context.scope)], context.types)
+    own = [*owned(bodies, context.scope)]
+    wanted, misfits = _typed(own, await known_types(context, queues_named(own)))
     known: dict[int, Schedule] = {}
     try:
         new = await _read_all(context, limits, wanted, misfits, may_be_over=may_be_over, ids=ids)
@@ -139,7 +141,7 @@ async def check_many(
 ) -> None:
     """Raises what `create_many` would raise for schedules that are new, and stores nothing.
     `new_queues` are created before, and so many schedules deleted after."""
-    wanted, misfits = _typed([*owned(bodies, context.scope)], no_types)
+    wanted, misfits = _typed([*owned(bodies, context.scope)], KnownTypes())
     new = await _read_all(
         context,
         await limits_of(context),
@@ -170,14 +172,14 @@ def _sealed(context: Context, new: NewSchedule) -> NewSchedule:
 
 
 def _typed(
-    bodies: Sequence[Mapping[str, object]], payload_of: PayloadOf
+    bodies: Sequence[Mapping[str, object]], types: KnownTypes
 ) -> tuple[dict[int, Mapping[str, object]], list[FieldError]]:
     """Returns the bodies with typed payloads, by index, and the faults of those that do not fit."""
     typed: dict[int, Mapping[str, object]] = {}
     faults: list[FieldError] = []
     for index, fields in enumerate(bodies):
         try:
-            typed[index] = with_typed_payload(fields, payload_of)
+            typed[index] = with_typed_payload(fields, types)
         except InvalidInput as error:
             typed[index] = {**fields, "payload": None}
             faults += indexed(index, error)
@@ -249,7 +251,8 @@ async def create_bulk(
     _check_list(bodies, Iterable)
     limits, holidays = await limits_of(context), await all_holidays(context)
     known, now = await known_names(context), await context.store.now()
-    reading = _BulkReading(context, now, limits, holidays, await emails_allowed(context), known)
+    emails, types = await emails_allowed(context), await all_known_types(context)
+    reading = _BulkReading(context, now, limits, holidays, emails, known, types)
     await ensure_deliveries(context.store)
     try:
         own = owned(bodies, context.scope)
@@ -284,8 +287,9 @@ class _BulkReading:
         holidays: Holidays,
         emails_per_day: int | None,
         known: Mapping[str, Collection[str]],
+        types: KnownTypes,
     ) -> None:
-        self._context = context.with_one_box()
+        self._context, self._types = context.with_one_box(), types
         self._now = now
         self._limits = limits
         self._holidays = holidays
@@ -305,7 +309,7 @@ class _BulkReading:
             if not isinstance(fields, Mapping):
                 raise InvalidInput([_no_body(index, fields)])
             try:
-                made = self._schedule(with_typed_payload(fields, self._context.types))
+                made = self._schedule(with_typed_payload(fields, self._types))
                 check_outside(self._context, [made], self._emails_per_day)
                 check(made.definition)
                 yield _sealed(self._context, made)

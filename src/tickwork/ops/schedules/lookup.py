@@ -40,7 +40,8 @@ from tickwork.ops.context import Context
 from tickwork.store.contract import Store
 
 if TYPE_CHECKING:
-    from tickwork.app.payloads import Payload, PayloadOf  # Slow to import: `next` needs none.
+    from tickwork.app.payloads import Payload  # Slow to import: `next` needs none.
+    from tickwork.ops.types import KnownTypes
 
 Holidays = Mapping[str, frozenset[date]]
 
@@ -350,17 +351,26 @@ def calendar_of(schedule: Schedule) -> str | None:
     return schedule.definition.rule.calendar
 
 
-def with_typed_payload(fields: Mapping[str, object], payload_of: PayloadOf) -> Mapping[str, object]:
+def queues_named(bodies: Iterable[Mapping[str, object]]) -> set[str]:
+    """The queues that the targets of schedules name."""
+    targets = [fields.get("target") for fields in bodies]
+    queues = [target.get("queue") for target in targets if isinstance(target, Mapping)]
+    return {queue for queue in queues if isinstance(queue, str)}
+
+
+def with_typed_payload(
+    fields: Mapping[str, object], types: KnownTypes, *, has_new_target: bool = True
+) -> Mapping[str, object]:
     """Returns the fields with the payload as plain JSON values of the declared type.
 
-    Raises `InvalidInput` if the payload does not fit, or an entity has no such method: every firing
-    would become a dead letter.
+    Raises `InvalidInput` if the payload does not fit, if nobody handles the `message_type` of a
+    target that is new, or an entity has no such method: every firing would become a dead letter.
     """
     target = fields.get("target")
     entity = entity_named(fields)
     if entity is not None and isinstance(target, Mapping):
         if isinstance(method := target.get("method"), str):
-            payload_of(queue_of(entity), method)
+            types.payload_of(queue_of(entity), method)
         return fields
     queue = target.get("queue") if isinstance(target, Mapping) else None
     if (workflow := workflow_named(fields, "target")) is not None:
@@ -368,7 +378,10 @@ def with_typed_payload(fields: Mapping[str, object], payload_of: PayloadOf) -> M
     message_type = target.get("message_type") if isinstance(target, Mapping) else None
     if not isinstance(queue, str) or not isinstance(message_type, str | None):
         return fields  # Reading the fields names this fault.
-    payload = payload_of(queue, message_type or FIRED_TYPE)
+    unhandled = types.unhandled(queue, message_type or FIRED_TYPE) if has_new_target else None
+    if unhandled is not None:
+        raise InvalidInput([FieldError("target.message_type", unhandled)])
+    payload = types.payload_of(queue, message_type or FIRED_TYPE)
     return fields if payload is None else as_typed(fields, payload)
 
 

@@ -21,6 +21,7 @@ from tickwork.core.request import REQUEST_RETENTION_SECONDS
 from tickwork.core.schedule.firing import FIRINGS_KEPT_SECONDS, FiringRecord
 from tickwork.core.schedule.model import DELETED_KEPT_SECONDS
 from tickwork.core.stream import STREAM_RETENTION_SECONDS
+from tickwork.core.types.declared import TYPES_KEPT_SECONDS
 from tickwork.store.nouns.dead_letters import read_dead_letter
 from tickwork.store.nouns.firings import read_firing
 from tickwork.store.nouns.hot_paths import HotPaths, MessageKind
@@ -41,6 +42,7 @@ NOT_COUNTED = {
     Statement("prune_audit"): AUDIT_RETENTION_SECONDS,
     Statement("prune_stream"): STREAM_RETENTION_SECONDS,
     Statement("prune_published"): PUBLISHED_RETENTION_SECONDS,
+    Statement("prune_types"): TYPES_KEPT_SECONDS,
 }
 """Seconds that records are kept which the result does not name, by what deletes them."""
 

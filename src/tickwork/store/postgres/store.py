@@ -29,6 +29,7 @@ from tickwork.store.nouns.sessions import Sessions
 from tickwork.store.nouns.stream import Stream
 from tickwork.store.nouns.tenants import Tenants
 from tickwork.store.nouns.traces import Traces
+from tickwork.store.nouns.types import Types
 from tickwork.store.ports.asyncpg import AsyncpgPort
 from tickwork.store.postgres.endpoints.deliveries import EndpointWaitWriter
 from tickwork.store.postgres.endpoints.endpoints import PostgresEndpoints
@@ -173,6 +174,7 @@ class PostgresStore:
         self.audit = Audit(port)
         self.stream = Stream(port)
         self.traces = Traces(port)
+        self.types = Types(port)
         self.endpoints = PostgresEndpoints(port, paths, publisher)
         self.entities = PostgresEntities(port, paths, database, moment, queues, removal, counters)
         self.shards = PostgresShards(database, moment, self.wakeups, layout)

@@ -31,6 +31,7 @@ from tickwork.store.nouns.stream import Stream
 from tickwork.store.nouns.subscriptions import Subscriptions
 from tickwork.store.nouns.tenants import Tenants
 from tickwork.store.nouns.traces import Traces
+from tickwork.store.nouns.types import Types
 from tickwork.store.ports.sqlite import SqlitePort
 from tickwork.store.shared.shard_layout import ShardLayout
 from tickwork.store.shared.watches import within
@@ -129,6 +130,7 @@ class SqliteStore:
         self.audit = Audit(port)
         self.stream = Stream(port)
         self.traces = Traces(port)
+        self.types = Types(port)
         self.endpoints = SqliteEndpoints(port, paths, database)
         self.entities = SqliteEntities(port, paths, database)
         self.shards = SqliteShards(database, layout)

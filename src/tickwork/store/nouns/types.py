@@ -1,0 +1,104 @@
+"""Types of messages, as apps declare them. What a queue takes is cached: each send asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from tickwork.clock import monotonic
+from tickwork.core.answers.message_type import ANY_TYPE, DeclaredType
+from tickwork.core.limits import check_limit, is_name
+from tickwork.core.model import Scope
+from tickwork.core.types.declared import NewType, QueueTypes
+from tickwork.store.steps import NOW, After, Noun, Port, Row, Statement, Steps, reads, writes
+
+_REGISTER = Statement("register_types")
+_OF_QUEUE = Statement("types_of_queue", DeclaredType)
+_LIST = Statement("list_types", DeclaredType)
+
+TYPES_REMEMBERED_MAX = 10_000
+"""Maximum number of queues whose types are cached; beyond it all are dropped."""
+
+TYPES_REMEMBERED_SECONDS = 2.0
+"""Seconds that the types of a queue are cached: another process may declare some."""
+
+_NOTHING = ""
+"""How the type `*` is stored: no message has an empty type."""
+
+
+class _Remembered(NamedTuple):
+    types: QueueTypes
+    until_monotonic: float
+
+
+class Types(Noun):
+    """Types of messages by queue."""
+
+    def __init__(self, port: Port) -> None:
+        super().__init__(port)
+        self._known: dict[tuple[str | None, str], _Remembered] = {}
+
+    @writes(repeatable=True)
+    def register(self, scope: Scope, app: str, types: Sequence[NewType]) -> Steps[None]:
+        rows = [
+            (
+                new.queue_id,
+                _stored(new.type),
+                new.version,
+                new.schema,
+                msgspec.json.encode(new.handlers).decode(),
+            )
+            for new in types
+        ]
+        yield from _REGISTER.fetch_each(rows, NOW, scope.tenant, app)
+        yield After(self._known.clear)
+
+    async def of_queue(self, scope: Scope, queue: str) -> QueueTypes:
+        key = (scope.tenant, queue)
+        found = self._known.get(key)
+        if found is not None and found.until_monotonic > monotonic():
+            return found.types
+        if len(self._known) >= TYPES_REMEMBERED_MAX:
+            self._known.clear()
+        types = QueueTypes(await self._of_queue(scope, queue))
+        self._known[key] = _Remembered(types, monotonic() + TYPES_REMEMBERED_SECONDS)
+        return types
+
+    @reads
+    def list(
+        self,
+        scope: Scope,
+        limit: int,
+        *,
+        type: str | None = None,  # noqa: A002
+        queue: str | None = None,
+    ) -> Steps[tuple[DeclaredType, ...]]:
+        check_limit(limit)
+        if not all(name is None or is_name(name) for name in (scope.tenant, type, queue)):
+            return ()
+        wanted = None if type is None else _stored(type)
+        rows = yield from _LIST.fetch(scope.tenant, wanted, queue, limit)
+        return tuple(map(_read, rows))
+
+    @reads
+    def _of_queue(self, scope: Scope, queue: str) -> Steps[tuple[DeclaredType, ...]]:
+        if not is_name(queue) or not (scope.tenant is None or is_name(scope.tenant)):
+            return ()
+        return tuple(map(_read, (yield from _OF_QUEUE.fetch(scope.tenant, queue))))
+
+
+def _stored(type_: str) -> str:
+    return _NOTHING if type_ == ANY_TYPE else type_
+
+
+def _read(row: Row) -> DeclaredType:
+    return DeclaredType(
+        **{
+            **row,
+            "type": row["type"] or ANY_TYPE,
+            "handlers": tuple(msgspec.json.decode(row["handlers"])),
+            "schema": msgspec.json.decode(row["schema"]),
+        }
+    )
