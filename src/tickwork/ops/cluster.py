@@ -141,7 +141,16 @@ async def examine_processes(store: Store) -> tuple[Finding, ...]:
     if not has_delivery_extra() and await has_deliveries(store):
         advice = f"if workers are installed as this is: {INSTALL_DELIVERY}"
         findings.append(Finding("deliveries", Level.WARNING, NO_DELIVERY, advice))
+    if differing := await store.types.differing(SYSTEM, TYPES_SHOWN_MAX):
+        named = "; ".join(f"{one.type} in {one.queue}: {one.apps}" for one in differing)
+        says = f"apps declare one type differently, and a body has to fit one of them: {named}"
+        advice = "see how they differ: tickwork types show TYPE"
+        findings.append(Finding("types", Level.WARNING, says, advice))
     return tuple(findings)
+
+
+TYPES_SHOWN_MAX = 5
+"""Maximum number of types that `tickwork doctor` names."""
 
 
 def _without(missing: Sequence[str]) -> str:

@@ -41,7 +41,7 @@ from tickwork.core.model import (
 from tickwork.core.queue.rooms import Line
 from tickwork.core.queue.stats import QueueStats, Waiting
 from tickwork.core.trace import TraceRecord
-from tickwork.core.types.declared import NewType, QueueTypes
+from tickwork.core.types.declared import DifferingType, NewType, QueueTypes
 
 Joined = Callable[[Any], Awaitable[None] | None]
 """A caller's own writes. It gets the store's connection inside the open transaction.
@@ -376,3 +376,6 @@ class Types(Protocol):
     ) -> tuple[DeclaredType, ...]:
         """Returns what is declared for the tenant's queues and for shared ones, by type, queue and
         app; the system sees those of all tenants."""
+
+    async def differing(self, scope: Scope, limit: int) -> tuple[DifferingType, ...]:
+        """Returns the types that several apps declare differently for one queue; system only."""

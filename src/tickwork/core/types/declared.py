@@ -55,6 +55,14 @@ class NewType(Struct, frozen=True, kw_only=True):
     handlers: tuple[str, ...]
 
 
+class DifferingType(Struct, frozen=True):
+    """A type of a queue that these apps declare differently."""
+
+    queue: str
+    type: str
+    apps: str
+
+
 def schema_text(schema: Mapping[str, Any]) -> str:
     """A schema as it is stored: equal ones have one spelling."""
     return msgspec.json.encode(schema, order="deterministic").decode()

@@ -9,14 +9,16 @@ import msgspec
 
 from tickwork.clock import monotonic
 from tickwork.core.answers.message_type import ANY_TYPE, DeclaredType
-from tickwork.core.limits import check_limit, is_name
+from tickwork.core.limits import check_limit, check_system, is_name
 from tickwork.core.model import Scope
-from tickwork.core.types.declared import NewType, QueueTypes
+from tickwork.core.types.declared import DifferingType, NewType, QueueTypes
 from tickwork.store.steps import NOW, After, Noun, Port, Row, Statement, Steps, reads, writes
 
 _REGISTER = Statement("register_types")
 _OF_QUEUE = Statement("types_of_queue", DeclaredType)
 _LIST = Statement("list_types", DeclaredType)
+
+_DIFFERING = Statement("differing_types")
 
 TYPES_REMEMBERED_MAX = 10_000
 """Maximum number of queues whose types are cached; beyond it all are dropped."""
@@ -81,6 +83,14 @@ class Types(Noun):
         wanted = None if type is None else _stored(type)
         rows = yield from _LIST.fetch(scope.tenant, wanted, queue, limit)
         return tuple(map(_read, rows))
+
+    @reads
+    def differing(self, scope: Scope, limit: int) -> Steps[tuple[DifferingType, ...]]:
+        check_system(scope)
+        rows = yield from _DIFFERING.fetch(limit)
+        return tuple(
+            DifferingType(row["queue"], row["type"] or ANY_TYPE, row["apps"]) for row in rows
+        )
 
     @reads
     def _of_queue(self, scope: Scope, queue: str) -> Steps[tuple[DeclaredType, ...]]:
