@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from tests.api.acts import every_page, fields_of, make_queue, problem
-from tickwork.ops import queues, topology
+from tickwork.ops import queues, type_list
 
 Http = httpx.AsyncClient
 
@@ -96,6 +96,6 @@ async def test_statistics_of_many_queues_have_pages_and_the_others_say_what_is_m
     for path in ("/v1/usage", "/v1/types"):
         assert (await http.get(path)).json()["truncated"] is False
     monkeypatch.setattr(queues, "QUEUES_MAX", 2)
-    monkeypatch.setattr(topology, "QUEUES_MAX", 2)
+    monkeypatch.setattr(type_list, "QUEUES_MAX", 2)
     for path in ("/v1/usage", "/v1/types"):
         assert (await http.get(path)).json()["truncated"] is True

@@ -327,6 +327,9 @@ class Things:
         self._made("PUT", "limits/shared", rate=5)
         return {"limit_name": "shared"}
 
+    def _message_type(self, _: object) -> dict[str, str]:
+        return {"message_type": self.subscription()["types"]}
+
     def _calendar(self, _: object) -> dict[str, str]:
         self._made("PUT", "calendars/holidays", days=["2027-01-01"])
         return {"calendar": "holidays"}

@@ -185,6 +185,6 @@ def test_a_command_for_databases_says_so(
     (tmp_path / "days.txt").write_text("0 9 * * * /bin/true\n")
     refused = CliRunner().invoke(app, [*words(name), "--server", "http://127.0.0.1:1"])
     assert (refused.exit_code, refused.stdout) == (2, ""), refused.stderr
-    if name not in ("workflows check", "workflows replay"):  # They need an app.
+    if name not in ("types check", "workflows check", "workflows replay"):  # They need an app.
         assert "works on a database, not on a server: give --database" in refused.stderr
     assert refused.stderr.count("\n") == 1

@@ -32,6 +32,7 @@ PAGES = (
     "system-events",
     "order-and-fairness",
     "topology",
+    "types",
     "schedules",
     "change-schedules",
     "calendars",

@@ -63,7 +63,6 @@ NOUNS_IN_ING = frozenset({"firing", "wiring"})
 
 STANDALONE = {
     "tickwork.api.response_headers": "what every response has; the application only assembles",
-    "tickwork.facade.overview": "the verbs of an app that belong to no noun; app.py is full",
     "tickwork.client.event_stream": "parses server-sent events, without sockets",
     "tickwork.api.routes.operations": "routes: a file per noun",
     "tickwork.channel.guarded_connector": "the guard's only use of aiohttp, which is optional",

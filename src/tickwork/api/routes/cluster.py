@@ -203,12 +203,18 @@ async def types(context: NamedDependency[Context]) -> Types:
 
 
 @operation(
-    "GET", "/v1/types/{name:str}", needs=Permission.READ, tag="operating", summary="Get a type"
+    "GET",
+    "/v1/types/{message_type:str}",
+    needs=Permission.READ,
+    tag="operating",
+    summary="Get a type",
 )
-async def message_type(name: FromPath[str], context: NamedDependency[Context]) -> MessageType:
+async def type_of_messages(
+    message_type: FromPath[str], context: NamedDependency[Context]
+) -> MessageType:
     """Returns a type of messages with the JSON Schema of each app that declares it. `*` is what
     queues take of any other type."""
-    return await get_type(context, name)
+    return await get_type(context, message_type)
 
 
 @operation(
@@ -239,5 +245,5 @@ async def forecast(
 
 OPERATING_ROUTES = [
     cluster, pause_cluster, resume_cluster, widen_cluster, stats, health, usage, topology, types,
-    message_type, forecast,
+    type_of_messages, forecast,
 ]  # fmt: skip
