@@ -111,7 +111,9 @@ async def test_a_payload_fits_the_handler_of_its_type(app: Tickwork, database: s
         found = await faults_of(app.schedules.create(cron_expr=NINE, target=target))
         assert found["payload"].startswith("is missing; without it the body is null")
         await app.schedules.create(cron_expr=NINE, target=target, payload={"to": "a"})
-        await app.schedules.create(cron_expr=NINE, target={"queue": "emails"})
+        found = await faults_of(app.schedules.create(cron_expr=NINE, target={"queue": "emails"}))
+        only = "is missing; the handlers of the queue take only 'welcome'"
+        assert found == {"target.message_type": only}
 
 
 async def test_a_scheduled_function_gets_the_type_it_names(

@@ -378,9 +378,10 @@ def with_typed_payload(
     message_type = target.get("message_type") if isinstance(target, Mapping) else None
     if not isinstance(queue, str) or not isinstance(message_type, str | None):
         return fields  # Reading the fields names this fault.
-    unhandled = types.unhandled(queue, message_type or FIRED_TYPE) if has_new_target else None
-    if unhandled is not None:
-        raise InvalidInput([FieldError("target.message_type", unhandled)])
+    if has_new_target and (fault := types.unhandled(queue, message_type or FIRED_TYPE)) is not None:
+        if message_type is None:
+            fault = types.unhandled(queue, None) or fault
+        raise InvalidInput([FieldError("target.message_type", fault)])
     payload = types.payload_of(queue, message_type or FIRED_TYPE)
     return fields if payload is None else as_typed(fields, payload)
 
