@@ -28,6 +28,7 @@ const endpoints = () => import('./pages/endpoints')
 const workflows = () => import('./pages/workflows')
 const entities = () => import('./pages/entities')
 const forecast = () => import('./pages/forecast')
+const types = () => import('./pages/types')
 const system = () => import('./pages/system')
 const settings = () => import('./pages/settings')
 
@@ -58,6 +59,8 @@ const ROUTES: [string, Page][] = [
   ['/entities/:type', page(entities, (m) => m.Entities)],
   ['/entities/:type/:key', page(entities, (m) => m.Entity)],
   ['/forecast', page(forecast, (m) => m.Forecast)],
+  ['/types', page(types, (m) => m.Types)],
+  ['/types/:name', page(types, (m) => m.Type)],
   ['/nodes', page(system, (m) => m.Nodes)],
   ['/audit', page(system, (m) => m.Audit)],
   ['/settings', page(settings, (m) => m.Settings)],
@@ -69,7 +72,7 @@ type Place = [to: string, name: string, scope: 'read' | 'admin']
 const PLACES: [group: string, places: Place[]][] = [
   ['', [['/', 'Overview', 'read']]],
   ['Plan', [['/schedules', 'Schedules', 'read'], ['/forecast', 'Forecast', 'read']]],
-  ['Work', [['/queues', 'Queues', 'read'], ['/messages', 'Messages', 'read'], ['/dead', 'Dead letters', 'read'], ['/batches', 'Batches', 'read']]],
+  ['Work', [['/queues', 'Queues', 'read'], ['/messages', 'Messages', 'read'], ['/dead', 'Dead letters', 'read'], ['/batches', 'Batches', 'read'], ['/types', 'Types', 'read']]],
   ['Durable', [['/workflows', 'Workflows', 'read'], ['/entities', 'Entities', 'read']]],
   ['Deliver', [['/endpoints', 'Endpoints', 'read'], ['/deliveries', 'Deliveries', 'read']]],
   ['System', [['/nodes', 'Nodes', 'admin'], ['/audit', 'Audit', 'read'], ['/settings', 'Settings', 'read']]],

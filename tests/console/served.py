@@ -157,6 +157,7 @@ def fill(http: httpx.Client, word: str = "") -> dict[str, str]:
         "dead letters of a queue": "/console/dead/orders",
         "dead letter": f"/console/letters/{letters[0]['id']}",
         "batch": f"/console/batches/{batch['id']}",
+        "type": "/console/types/order.*",
         "endpoint": f"/console/endpoints/{endpoint['id']}",
         "delivery": f"/console/deliveries/{delivery['id']}",
         "runs": "/console/workflows/content",

@@ -27,6 +27,7 @@ LISTS = {
     "messages": "/console/messages",
     "dead letters": "/console/dead",
     "batches": "/console/batches",
+    "types": "/console/types",
     "endpoints": "/console/endpoints",
     "deliveries": "/console/deliveries",
     "workflows": "/console/workflows",
@@ -47,7 +48,8 @@ soak` checks all."""
 
 
 EMPTY = {
-    "schedules", "queues", "dead letters", "batches", "endpoints", "deliveries", "entities",
+    "schedules", "queues", "dead letters", "batches", "types", "endpoints", "deliveries",
+    "entities",
 }  # fmt: skip
 """Lists that have nothing in an empty system, and say so."""
 
