@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypedDict, Union
 from uuid import UUID
 
 import msgspec
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
@@ -167,6 +167,11 @@ def types(leaves: tuple[Any, ...]) -> st.SearchStrategy[Any]:
 
 
 @settings(max_examples=100)
+@example(Leaf, [{"x": 1}])  # Without its tag.
+@example(Model, [{"x": "7", "y": " ab "}])  # By name, converted and stripped.
+@example(Guessing, [{"x": [1]}])
+@example(Lenient, ["blue"])
+@example(Decimal, [1.5])
 @given(types(EXACT + LOOSE), st.lists(values, min_size=20, max_size=20))
 def test_what_a_type_accepts_its_schema_accepts(declared: Any, bodies: list[object]) -> None:
     try:
