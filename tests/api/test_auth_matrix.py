@@ -176,6 +176,7 @@ def test_the_open_routes_are_these() -> None:
 def test_scopes_are_those_of_the_design() -> None:
     for route in GUARDED:
         of_operator = route.path.startswith(("/v1/tenants", "/v1/cluster", "/metrics"))
+        of_operator |= (route.method, route.path) == ("PUT", "/v1/history/default")
         assert (route.permission == "admin") is of_operator, route
         if route.method == "GET":
             assert route.permission in ("read", "admin"), route

@@ -18,7 +18,7 @@ cluster narrow pause resume show widen · dead discard edit groups list replay s
 deliveries list recover resend show ·
 endpoints create delete disable enable list rotate-secret show stats test update ·
 entities alarm call delete delete-value list put show why · events publish · find ·
-firings complete ·
+firings complete · history default handled list show ·
 keys create list revoke rotate · limits delete list put · messages delete list show · nodes ·
 queues create delete list pause peek purge resume send stats update ·
 schedules backfill create delete firings list pause resume show trigger upcoming update ·

@@ -9,7 +9,16 @@ import pytest
 
 from tests.cli.kit import Desk
 from tests.kit.contexts import acting
-from tickwork.core.model import DEFAULT, SYSTEM, ClaimRequest, NewMessage, QueueSettings
+from tickwork.core.model import (
+    DEFAULT,
+    SYSTEM,
+    ClaimRequest,
+    Ending,
+    Fate,
+    NewMessage,
+    QueueSettings,
+    Settlement,
+)
 from tickwork.core.when import Limits
 from tickwork.ops.cluster import list_nodes
 from tickwork.ops.schedules.create import create
@@ -226,3 +235,28 @@ def test_why_and_trace_answer_for_a_message(desk: Desk) -> None:
     assert desk.answer("find", "nowhere").startswith("Nothing has this id")
     refused = desk.run("trace", "other")
     assert "nothing with this correlation id is left" in refused.stderr
+
+
+def test_a_message_that_has_ended_tells_what_became_of_it(desk: Desk) -> None:
+    sent = message(event_id="order-17", type="order.placed")
+    send(desk, sent)
+    claim(desk)
+
+    async def ack(store: Store) -> None:
+        found = await store.messages.get(DEFAULT, "emails", sent.id)
+        ending = Ending(claim=found.current_claim, fate=Fate.ACK, took_seconds=1.5)
+        await store.messages.settle(DEFAULT, Settlement((ending,)))
+
+    desk.store(ack)
+    assert "it was handled at " in first_line(desk, sent)
+    assert " by host-a:4711 (1 attempt, 1.5 s)." in first_line(desk, sent)
+    assert "it was handled at " in desk.answer("why", str(sent.id))
+    assert "outcome           done" in desk.answer("history", "show", str(sent.id))
+    for options in ([], ["--event-id", "order-17"], ["--type", "order.placed"]):
+        assert "order.placed" in desk.answer("history", "list", *options)
+    assert "there are no such records" in desk.answer("history", "list", "--outcome", "dead")
+    assert "order-17 was handled in" in desk.answer("history", "handled", "order-17")
+    assert "was not handled" in desk.answer("history", "handled", "order-18")
+    assert "keep: all, for 24 hours" in desk.answer("history", "default")
+    answer = desk.answer("history", "default", "--history", "off")
+    assert "keep: off, for 24 hours" in answer

@@ -175,6 +175,9 @@ def test_every_setting_of_a_queue_can_be_given() -> None:
     backlog_bytes_max = 1_000_000
     push_to = "shop"
     limit = "partner"
+    history = "failures"
+    history_seconds = 7200
+    history_bodies = true
     [[queues]]
     name = "dead"
     shared = true
@@ -197,6 +200,9 @@ def test_every_setting_of_a_queue_can_be_given() -> None:
             backlog_bytes_max=1_000_000,
             push_to="shop",
             limit="partner",
+            history="failures",
+            history_seconds=7200,
+            history_bodies=True,
         ),
     )
     said = set(QueueSettings.__struct_fields__)

@@ -26,6 +26,7 @@ PAGES = (
     "subscriptions",
     "limits",
     "dead-letters",
+    "history",
     "batches",
     "operating",
     "logs-and-metrics",

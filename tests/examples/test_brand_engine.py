@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from examples.brand_engine.messages import ResearchRequested, gatherfeed_command
 from tests.kit.process import Children
 from tests.stores.home import Home
 from tickwork import RunFailed
+from tickwork.core.trace import TraceNode
 from tickwork.testing import Harness, harness
 
 TOPOLOGY = Path(__file__).parents[2] / "examples" / "brand_engine" / "tickwork.toml"
@@ -79,6 +80,31 @@ async def draft_of(h: Harness, keyword: str) -> str:
     return (await drafts(BRAND))[keyword]
 
 
+async def check_trace(cycle: str) -> None:
+    """Everything of the cycle is in one tree below the command that began it: its messages, runs
+    with their steps, and calls of entities."""
+    found = await app.trace(cycle)
+    (command,) = found.nodes
+    assert (command.kind, command.state, command.type) == ("message", "done", "brand.research")
+    nodes = [*below(command)]
+    kinds = Counter(node.kind for node in nodes)
+    messages = Counter(node.type for node in nodes if node.kind == "message" and node.type)
+    assert not found.is_cut
+    assert messages == {
+        **FIFTEEN, "brand.research": 1, "content.published": 3, "social.posted": 3
+    }  # fmt: skip
+    assert {node.state for node in nodes if node.type is not None} == {"done"}
+    assert [node.state for node in nodes if node.kind == "run"] == ["completed"] * 3
+    assert kinds["step"] > kinds["run"]
+    assert any(node.name == "tickwork.entities.BrandAgent" for node in nodes)
+
+
+def below(node: TraceNode) -> Iterator[TraceNode]:
+    yield node
+    for child in node.children:
+        yield from below(child)
+
+
 @pytest.mark.one_store("sqlite")
 async def test_ten_days_of_a_brand(h: Harness) -> None:
     # Wednesday: three keywords become drafts, then articles and posts.
@@ -98,6 +124,8 @@ async def test_ten_days_of_a_brand(h: Harness) -> None:
     seen = await summary()
     assert (seen["published"], seen["posted"], seen["drafts"]) == (3, 3, 0)
     assert cycle == "brand-cycle-llc-tax-2026-03-11"
+    await h.advance(hours=1)
+    await check_trace(cycle)
 
     # Thursday: the alarm asks for the views. A keyword that has an article costs nothing.
     await h.advance(days=1)

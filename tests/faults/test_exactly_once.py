@@ -142,6 +142,11 @@ class Exactness:
         assert len(told) == len(splits)
         assert Counter(map(_plain, outputs)) == Counter([*singles, *gathered, *told])
 
+        # A record says that an input was handled if, and only if, it has its effects.
+        for queue in exactly_once.INPUTS:
+            handled = await self._app.history.list(queue=queue, outcome="done", limit=100_000)
+            names = [f"{queue} {number}" for number in range(self.inputs[queue])]
+            assert Counter(record.event_id for record in handled) == Counter(names)
         effects = await tables.fetch(self._url, "SELECT input, writer FROM effects")
         of_parts = [f"{name}/{number}" for name in splits for number in range(exactly_once.PARTS)]
         assert Counter(name for name, by in effects if by == "single") == Counter(singles)

@@ -21,7 +21,7 @@ from tickwork.service.isolation import process_handle
 from tickwork.store.contract import Store
 from tickwork.store.ids import Moment
 from tickwork.store.postgres import PostgresStore
-from tickwork.store.postgres.pruner import FiringPartitions
+from tickwork.store.postgres.partitions import FiringPartitions, HistoryPartitions
 from tickwork.testing.store_setup import FAST_OPTIONS
 from tickwork.wiring import Settings, open_store
 
@@ -102,6 +102,7 @@ def unchanged_partitions(request: pytest.FixtureRequest, monkeypatch: pytest.Mon
 
     if request.function.__name__ not in PARTITIONED_TESTS:
         monkeypatch.setattr(FiringPartitions, "turn", turn)
+        monkeypatch.setattr(HistoryPartitions, "turn", turn)
 
 
 @pytest.fixture(autouse=True)

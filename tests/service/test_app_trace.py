@@ -48,29 +48,29 @@ async def test_a_trace_is_a_tree_of_messages_dead_letters_runs_and_steps(
         await h.drain()
         found = await app.trace("story")
         assert not found.is_cut
-        expected: list[Any] = [
-            ["message", "", "handled"],  # The order itself is gone.
-            ["run", "content", "sleeping", ["step", "sleep", "waiting"]],
-        ]
-        below = {tuple(node[:3]) for node in shape(found.nodes)}
-        assert below == {tuple(node[:3]) for node in expected}
-        (gone,) = [node for node in found.nodes if node.state == "handled"]
-        assert sorted(shape(gone.children)) == [
+        (order,) = found.nodes
+        assert (order.kind, order.name, order.state) == ("message", "orders", "done")
+        assert sorted(shape(order.children)) == [
             ["dead_letter", "graves", "dead"],
             ["message", "notes", "ready"],
+            ["run", "content", "sleeping", ["step", "sleep", "waiting"]],
         ]
-        (run,) = [node for node in found.nodes if node.kind == "run"]
-        assert (run.id, shape(run.children)) == ("run-1", [["step", "sleep", "waiting"]])
+        assert "run-1" in {node.id for node in order.children}
         # A message without a correlation id began its own, and any of its records names it.
         own = await app.trace(first)
         assert own.correlation_id == first
-        assert {node.kind for node in own.nodes} == {"message", "run"}
+        (begun,) = own.nodes
+        assert {node.kind for node in begun.children} == {"dead_letter", "message", "run"}
         assert await app.trace("run-2") == own
         with pytest.raises(NotFound, match="nothing with this correlation id is left"):
             await app.trace("other")
         await h.advance(hours=2)
-        (ended,) = [node for node in (await app.trace("story")).nodes if node.kind == "run"]
-        assert (ended.state, shape(ended.children)) == ("completed", [["step", "sleep", "done"]])
+        (order,) = (await app.trace("story")).nodes
+        assert sorted(shape(order.children)) == [
+            ["dead_letter", "graves", "dead"],
+            ["message", "notes", "done"],
+            ["run", "content", "completed", ["step", "sleep", "done"]],
+        ]
 
 
 async def test_a_message_that_died_first_is_found_by_its_id(database: str | None) -> None:

@@ -96,7 +96,7 @@ def test_every_field_of_a_new_schedule_is_stored() -> None:
 
 
 FILLED_IN_LATER = {
-    *("/*each*/", "/*day*/", "/*start*/", "/*end*/"),
+    *("/*each*/", "/*day*/", "/*hour*/", "/*start*/", "/*end*/"),
     *("/*buckets_per_shard*/", "/*look_index*/"),
     *("/*table*/", "/*policy*/", "/*role*/", "/*schema*/", "/*condition*/", "/*tenant_id*/"),
     *("/*fields*/", "/*position*/", "/*trigger*/", "/*act*/", "/*note*/"),

@@ -19,9 +19,9 @@ from tickwork.core.schedule.firing import FIRINGS_KEPT_SECONDS, FiringResult, Fi
 from tickwork.errors import StoreUnavailable
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
-from tickwork.store.postgres import pruner
+from tickwork.store.postgres import partitions
 from tickwork.store.postgres.engine.migrate import migrate
-from tickwork.store.postgres.pruner import DAYS_AHEAD
+from tickwork.store.postgres.partitions import DAYS_AHEAD
 from tickwork.store.shared.archive import Archive
 
 on_postgres = pytest.mark.parametrize("home", ["postgres"], indirect=True)
@@ -141,7 +141,7 @@ async def test_a_day_is_archived_before_it_is_dropped(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(pruner, "BLOCKS_READ", 1)
+    monkeypatch.setattr(partitions, "BLOCKS_READ", 1)
     await prune(store)
     day, count = named(clock), 120
     for _ in range(count):

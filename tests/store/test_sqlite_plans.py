@@ -25,6 +25,8 @@ deliveries by their last attempts."""
 SEARCHES = {
     "ack": {BY_KEY, BY_PLACE},
     "ack_plain": {BY_PLACE},
+    "record_plain_history": {BY_PLACE},
+    "mark_correlations": {BY_PLACE},
     "read_bodies": {BY_PLACE},
     "record_dead_letters": {BY_PLACE},
     "move_planned_slots": {BY_SLOT, BY_PLACE},

@@ -21,6 +21,7 @@ MODULES: dict[Path, Listed] = {
         "counts a backlog in stripes, to avoid a hot row": ("messages/backlog",),
         "locks the rows of keys; SQLite has one writer": ("messages/keys",),
         "caches what sends read; SQLite reads it in their transaction": ("messages/subscriptions",),
+        "partitions": ("partitions",),
     },
     SQLITE: {
         "SQLite runs in this process: a file, connections, a writer thread": (
@@ -36,6 +37,9 @@ MODULES: dict[Path, Listed] = {
             "messages/plain_acks",
         ),
         "values made before the writer's turn": ("messages/prepared_messages",),
+        "records what became of messages; PostgreSQL does in the statement that ends them": (
+            "messages/history",
+        ),
         "makes dead letters in several statements": ("messages/dead_letters",),
         "looks up queues in every transaction; PostgreSQL caches them": ("messages/queue_rows",),
     },
@@ -70,7 +74,6 @@ CLASSES: dict[Path, Listed] = {
             "messages/system_events:Receivers",
         ),
         "bulk copies": ("schedules/create:ScheduleColumns",),
-        "partitions": ("pruner:FiringPartitions",),
         "what waits for the commit of a caller; SQLite counts in it, and polls": (
             "engine/callers_database:CallersCounters",
             "engine/callers_database:CallersWakeups",
@@ -81,6 +84,9 @@ CLASSES: dict[Path, Listed] = {
     },
     SQLITE: {
         "connections for reading are threads": ("engine/database:Readers",),
+        "says how the last handler of a removed message ran; PostgreSQL's statement gets columns": (
+            "messages/removal:LastAttempt",
+        ),
         "values made before the writer's turn": (
             "messages/settle_statements:Endings",
             "schedules/slot_messages:SlotMessage",
@@ -136,6 +142,7 @@ STATEMENTS: dict[Path, Listed] = {
             "entities/withdrawable_call",
         ),
         "looks again after a call is stored; SQLite has one writer": ("entities/waiting_keys",),
+        "part of the statements that end messages": ("fragments/discarded", "fragments/history"),
         "takes a lock; SQLite has one writer": (
             "messages/lock_keys",
             "messages/lock_or_create_keys",
@@ -170,7 +177,12 @@ STATEMENTS: dict[Path, Listed] = {
         "firings are partitioned by day": (
             "retention/count_firings_in_partition",
             "retention/create_firing_partition",
+            "retention/create_history_partition",
             "retention/drop_firing_partition",
+            "retention/drop_history_partition",
+            "retention/history_partitions",
+            "retention/history_retentions",
+            "retention/read_history_partition",
             "retention/firing_partitions",
             "retention/read_firing_partition",
             "retention/try_lock_partitions",
@@ -265,6 +277,15 @@ STATEMENTS: dict[Path, Listed] = {
             "messages/stored_rows",
             "queues/get_queue",
             "queues/get_shared_queue",
+        ),
+        "part of recording what became of messages": (
+            "fragments/marked_chunks",
+            "history/kept_history",
+            "history/mark_correlations",
+            "history/mark_history",
+            "history/record_history",
+            "history/record_plain_history",
+            "retention/prune_history_marks",
         ),
         "deletes what it finds, in one statement": (
             "entities/delete_calls_of_dead_nodes",

@@ -94,7 +94,6 @@ STANDALONE = {
     "tickwork.store.sqlite.readers": "the stores have one skeleton",
     "tickwork.ops.sessions": "the verbs of a noun of their own",
     "tickwork.store.postgres.engine.identity": "which URLs name one database",
-    "tickwork.store.shared.constants": "the constants of core that statements use, in one place",
     "tickwork.store.postgres.endpoints.deliveries": "the stores have one skeleton",
     "tickwork.store.sqlite.engine.wakeups": "the stores have one skeleton",
     "tickwork.store.sqlite.messages.dead_copies": "the stores have one skeleton",

@@ -42,6 +42,7 @@ from tickwork.api.routes.endpoints import ENDPOINT_ROUTES
 from tickwork.api.routes.entities import ENTITY_ROUTES
 from tickwork.api.routes.events import EVENT_ROUTES
 from tickwork.api.routes.firings import firing_routes
+from tickwork.api.routes.history import HISTORY_ROUTES
 from tickwork.api.routes.limits import LIMIT_ROUTES
 from tickwork.api.routes.messages import MESSAGE_ROUTES
 from tickwork.api.routes.operations import healthz, metrics, readyz
@@ -73,6 +74,7 @@ _TAGS = [
     Tag("schedules", "Schedules and their next fires."),
     Tag("queues", "Queues, their settings and numbers."),
     Tag("messages", "Send messages; pull, ack and extend them."),
+    Tag("history", "Messages that have ended."),
     Tag("access", "Tenants and API keys, for the operator."),
     Tag("subscriptions", "Queues that get copies of messages and events by type."),
     Tag("dead letters", "Messages that are not retried: look, edit, replay, discard."),
@@ -103,6 +105,7 @@ _ROUTES: list[ControllerRouterHandler] = [
     firing_routes(),
     *QUEUE_ROUTES,
     *MESSAGE_ROUTES,
+    *HISTORY_ROUTES,
     *PULL_ROUTES,
     *TENANT_ROUTES,
     *SUBSCRIPTION_ROUTES,

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, NoReturn
 from uuid import UUID
 
 from tickwork.core.limits import ENDING_ITEMS_MAX, check_ending_items, check_message
+from tickwork.core.message.decide import cause_name
 from tickwork.core.model import BatchWithItems, Message, Send
 from tickwork.core.stable_hash import derived_id
 from tickwork.errors import FieldError, InvalidInput, TickworkError
@@ -424,6 +425,13 @@ def correlation_now() -> str | None:
     handling = _current.get()
     cause = None if handling is None else handling.cause
     return _correlation.get() if cause is None else cause.correlation
+
+
+def causation_now() -> str | None:
+    """What names the message that is being handled as a cause: its event id, or its id."""
+    handling = _current.get()
+    cause = None if handling is None else handling.cause
+    return None if cause is None else cause_name(cause)
 
 
 def correlate(correlation_id: str) -> None:

@@ -49,6 +49,7 @@ COMMANDS = {
     "topology": "topology:topology",
     "queues": "queues:queues",
     "messages": "messages:messages",
+    "history": "history:history",
     "subscriptions": "subscriptions:subscriptions",
     "types": "types:types",
     "dead": "dead:dead",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any
 
 from tickwork.cli.command import Group
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from tickwork.core.answers.message import StoredMessage
     from tickwork.ops.messages import MessageLocation
 
-messages = Group("Messages that are not settled yet: list, show, delete.")
+messages = Group("Messages: list, show, delete.")
 
 LISTED = 100
 
@@ -57,18 +58,27 @@ def _answer(found: MessageLocation) -> Iterator[str]:
 
 @messages.client_command("show")
 async def show_message(client: Client, message: MessageId, queue: Queue | None = None) -> Report:
-    """Show where a message is: its queue and state, which process has it, and its body."""
+    """Show where a message is: its queue and state, which process has it, and its body. Of one that
+    has ended: what became of it."""
     from tickwork.core.answers.ids import Prefix, read_path_id
+    from tickwork.errors import NotFound
     from tickwork.ops.messages import locate_message
 
-    context = local_context()
-    if context is None:
-        found = await client.messages.get(message, queue=queue)
-        wait = await client.why(message)
-        return Report(found, wait.answer, "", *field_lines(found))
-    message_id = read_path_id(Prefix.MESSAGE, message, "message")
-    here = await locate_message(context, message_id, queue=queue)
-    return Report(here, *_answer(here), "", *field_lines(here.message))
+    try:
+        context = local_context()
+        if context is None:
+            found = await client.messages.get(message, queue=queue)
+            wait = await client.why(message)
+            return Report(found, wait.answer, "", *field_lines(found))
+        message_id = read_path_id(Prefix.MESSAGE, message, "message")
+        here = await locate_message(context, message_id, queue=queue)
+        return Report(here, *_answer(here), "", *field_lines(here.message))
+    except NotFound:
+        with suppress(NotFound):
+            record = await client.history.get(message)
+            wait = await client.why(message)
+            return Report(record, wait.answer, "", *field_lines(record))
+        raise
 
 
 def _listed(found: Iterable[StoredMessage]) -> Shown:

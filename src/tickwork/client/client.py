@@ -97,6 +97,7 @@ class Verbs(Noun[M], Generic[M]):
         super().__init__(runner)
         self.queues: queues.Queues[M] = queues.Queues(runner)
         self.messages: queues.Messages[M] = queues.Messages(runner)
+        self.history: queues.History[M] = queues.History(runner)
         self.subscriptions: queues.Subscriptions[M] = queues.Subscriptions(runner)
         self.limits: queues.Limits[M] = queues.Limits(runner)
         self.batches: batches.Batches[M] = batches.Batches(runner)

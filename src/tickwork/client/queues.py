@@ -1,9 +1,10 @@
 """Queues and messages over HTTP: `client.queue(…)`, `client.queues`, `client.messages`,
-`client.subscriptions` and `client.limits`."""
+`client.history`, `client.subscriptions` and `client.limits`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any, Literal, Unpack
 
 from tickwork.client.call import (
@@ -22,6 +23,7 @@ from tickwork.client.call import (
     part,
     verb,
 )
+from tickwork.core.answers.history import EventHandled, HistoryRecord
 from tickwork.core.answers.ids import GivenId, Id
 from tickwork.core.answers.message import (
     AckAnswer,
@@ -33,6 +35,7 @@ from tickwork.core.answers.message import (
 )
 from tickwork.core.answers.queue import Purged, QueueAnswer, QueueView, Statistics, SubscriptionBody
 from tickwork.core.message.body import Outgoing
+from tickwork.core.message.history import HistoryDefault, HistoryKept, Outcome
 from tickwork.core.options.message import SendOptions
 from tickwork.core.options.queue import QueueOptions
 from tickwork.core.queue.named_limit import NamedLimit
@@ -264,6 +267,75 @@ class Messages(Noun[M]):
     def delete(self, queue: str, message_id: GivenId) -> Call[None]:
         """Deletes a message that no worker has claimed. Raises `NotFound`."""
         return Call("DELETE", at("v1", "queues", queue, "messages", message_id), nothing)
+
+
+class History(Noun[M]):
+    """Messages that have ended: handled, dead, expired or discarded ones."""
+
+    @verb
+    def get(self, message_id: GivenId) -> Call[HistoryRecord]:
+        """What became of a message. Raises `NotFound` if there is no record of it."""
+        return Call("GET", at("v1", "history", message_id), answer(HistoryRecord))
+
+    @listed
+    def list(
+        self,
+        *,
+        queue: str | None = None,
+        type: str | None = None,  # noqa: A002  the name of the field
+        outcome: Outcome | str | None = None,
+        key: str | None = None,
+        event_id: str | None = None,
+        correlation_id: str | None = None,
+        batch_id: GivenId | None = None,
+        since: datetime | str | None = None,
+        until: datetime | str | None = None,
+        limit: int | None = None,
+    ) -> Pages[HistoryRecord]:
+        """The newest records: those that match all of these, ended at or after `since` and before
+        `until`. `outcome` is done, dead, expired or discarded."""
+        asked = {
+            "queue": queue,
+            "type": type,
+            "outcome": outcome,
+            "key": key,
+            "event_id": event_id,
+            "correlation_id": correlation_id,
+            "batch_id": batch_id,
+            "since": since,
+            "until": until,
+        }
+        return Pages(at("v1", "history"), HistoryRecord, limit, asked)
+
+    @verb
+    def was_handled(self, event_id: str, *, queue: str | None = None) -> Call[bool]:
+        """Whether a message with this event id was handled in the last 15 days, in any queue or in
+        this one, also if the queue keeps no history."""
+        return Call(
+            "GET",
+            at("v1", "history", "handled"),
+            part(EventHandled, lambda event: event.was_handled),
+            query={"event_id": event_id, "queue": queue},
+        )
+
+    @verb
+    def default(self) -> Call[HistoryDefault]:
+        """What queues keep that have no setting of their own."""
+        return Call("GET", at("v1", "history", "default"), answer(HistoryDefault))
+
+    @verb
+    def set_default(
+        self, history_kept: HistoryKept, *, history_seconds: int = 86_400
+    ) -> Call[HistoryDefault]:
+        """Sets what queues keep that have no setting of their own, in the whole database. Needs the
+        scope `admin`."""
+        return Call(
+            "PUT",
+            at("v1", "history", "default"),
+            answer(HistoryDefault),
+            body=given(history=history_kept, history_seconds=history_seconds),
+            repeat=Repeat.SAFE,
+        )
 
 
 class Subscriptions(Noun[M]):

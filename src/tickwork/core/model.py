@@ -34,6 +34,7 @@ from tickwork.core.answers.ids import Prefix, public_id, without_prefix
 from tickwork.core.effects import Effect
 from tickwork.core.fields import iso
 from tickwork.core.message.backoff import Backoff, Exponential
+from tickwork.core.message.history import HistoryKept
 from tickwork.core.queue.rooms import Rooms
 
 E = TypeVar("E", bound=Effect)
@@ -175,7 +176,8 @@ class QueueSettings(Struct, frozen=True, kw_only=True):
     `rate_per_second` the number of messages claimed per second, of all tenants together,
     `backlog_bytes_max` the bytes of bodies that may wait before sends are refused. `push_to` is
     the name of the endpoint that consumes the queue, `limit` that of a limit which it shares with
-    other queues and endpoints.
+    other queues and endpoints. `history` says of which messages a record is kept after their end,
+    `history_seconds` for how long; None is the default of the database.
     """
 
     max_batch_size: int = 10
@@ -191,6 +193,9 @@ class QueueSettings(Struct, frozen=True, kw_only=True):
     backlog_bytes_max: int | None = None
     push_to: str | None = None
     limit: str | None = None
+    history: HistoryKept | None = None
+    history_seconds: int | None = None
+    history_bodies: bool = False
 
     @property
     def has_claim_limits(self) -> bool:
@@ -429,8 +434,9 @@ class Ending(Struct, frozen=True, kw_only=True, gc=False):
 
     `retry` counts an attempt, `release` does not; both make the message visible again after
     `delay_seconds`, or at `visible_at` if that is given. `dead` leaves a dead letter with `reason`
-    and `error`. The sends, batches and effects are stored only if the claim is still valid. The
-    store also updates the message's batch and unblocks the next message of its key.
+    and `error`. `took_seconds` is how long the handler ran, if that is known. The sends, batches
+    and effects are stored only if the claim is still valid. The store also updates the message's
+    batch and unblocks the next message of its key.
     """
 
     claim: Claim
@@ -442,6 +448,7 @@ class Ending(Struct, frozen=True, kw_only=True, gc=False):
     sends: tuple[Send, ...] = ()
     batches: tuple[BatchWithItems, ...] = ()
     effects: tuple[Effect, ...] = ()
+    took_seconds: float | None = None
 
     def effect(self, kind: type[E]) -> E | None:
         """Its effect of a kind, of which it has one at most."""
@@ -563,6 +570,7 @@ class Pruned(Struct, frozen=True):
     counters: int = 0
     deliveries: int = 0
     runs: int = 0
+    history: int = 0
 
 
 class Meta(Struct, frozen=True):

@@ -1,7 +1,7 @@
 """Everything of one correlation, as a tree.
 
-A record's parent is what caused it, by its causation id: the event id or the id of a message. What
-was handled is gone, so that a cause without a record stands for itself.
+A record's parent is what caused it, by its causation id: the event id or the id of a message. A
+cause without a record stands for itself.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from tickwork.core.answers.ids import Prefix, public_id
 
@@ -46,10 +46,12 @@ class TraceRecord(Struct, frozen=True, kw_only=True):
     schedule_id: UUID | None
     slot: datetime | None
     error: str | None
+    ended_at: datetime | None = None
 
 
 class TraceNode(Struct, frozen=True, kw_only=True):
-    """A record in the tree, with what it caused. A `handled` message has no record any more."""
+    """A record in the tree, with what it caused. A `handled` message has no record any more: its
+    queue keeps none, or it is too old."""
 
     kind: str
     id: str
@@ -81,11 +83,7 @@ def trace_of(
 ) -> Trace:
     """The tree of the records. `inside` has what belongs to a record: the steps of a run, the
     firings of a slot."""
-    # The message of a run or a delivery is that run or delivery.
-    owned = {record.message_id for record in records if record.kind in ("run", "delivery")}
-    shown = [
-        record for record in records if record.kind != "message" or record.message_id not in owned
-    ]
+    shown = _without_messages_of_others(records)
     by_name = {name: record for record in shown for name in _names(record)}
     caused: dict[UUID | None, list[TraceRecord]] = {}
     gone: dict[str, list[TraceRecord]] = {}
@@ -114,6 +112,22 @@ def trace_of(
     )
 
 
+def _without_messages_of_others(records: Sequence[TraceRecord]) -> list[TraceRecord]:
+    """The records without the messages of runs and deliveries, which stand for these. A run has the
+    cause of its message."""
+    owned = {record.message_id for record in records if record.kind in ("run", "delivery")}
+    causes = {record.message_id: record.causation_id for record in records if _is_message(record)}
+    return [
+        structs.replace(record, causation_id=record.causation_id or causes.get(record.message_id))
+        for record in records
+        if not _is_message(record) or record.message_id not in owned
+    ]
+
+
+def _is_message(record: TraceRecord) -> bool:
+    return record.kind == "message"
+
+
 def _names(record: TraceRecord) -> Iterable[str]:
     """By which ids others name it as their cause."""
     yield public_id(Prefix.MESSAGE, record.message_id)
@@ -133,6 +147,7 @@ def _node(record: TraceRecord, children: Sequence[TraceNode]) -> TraceNode:
         kind=record.kind,
         state=record.state,
         at=record.at,
+        ended_at=record.ended_at,
         attempts=record.attempts,
         error=record.error,
         children=tuple(children),

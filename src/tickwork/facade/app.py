@@ -41,6 +41,7 @@ from tickwork.facade.operate import (
     Alerts,
     Batches,
     DeadLetters,
+    History,
     Messages,
     Nodes,
     Queues,
@@ -96,6 +97,7 @@ class Tickwork(QueueApp):
         self.calendars = Calendars(self._engine)
         self.queues = Queues(self._engine)
         self.messages = Messages(self._engine)
+        self.history = History(self._engine)
         self.batches = Batches(self._engine)
         self.dead_letters = DeadLetters(self._engine)
         self.nodes = Nodes(self._engine)

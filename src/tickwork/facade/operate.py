@@ -1,5 +1,5 @@
-"""What an operator asks an app: `app.queues`, `app.messages`, `app.batches`, `app.dead_letters`
-and `app.nodes`.
+"""What an operator asks an app: `app.queues`, `app.messages`, `app.history`, `app.batches`,
+`app.dead_letters` and `app.nodes`.
 
 Each call is done when it returns, also inside a handler.
 """
@@ -17,6 +17,7 @@ from tickwork.app.handlers import check_queue_name
 from tickwork.core.answers.batch import BatchAnswer, ItemAnswer
 from tickwork.core.answers.cluster import Node
 from tickwork.core.answers.dead_letter import DeadLetter, ReplaySummary
+from tickwork.core.answers.history import HistoryRecord
 from tickwork.core.answers.ids import GivenId
 from tickwork.core.answers.message import StoredMessage
 from tickwork.core.answers.queue import QueueAnswer, SubscriptionBody
@@ -30,14 +31,25 @@ from tickwork.core.message.dead_letter import (
     MatchingDeadLetters,
     Selection,
 )
+from tickwork.core.message.history import HistoryDefault, HistoryKept, HistorySelection, Outcome
 from tickwork.core.message.message_list import MessageSelection, ShownState
-from tickwork.core.model import ContentType
+from tickwork.core.model import SYSTEM, ContentType
+from tickwork.core.options.history import read_history_default
 from tickwork.core.options.message import GivenContentType
 from tickwork.core.options.queue import QueueOptions
 from tickwork.core.queue.stats import QueueStats
 from tickwork.engine.app_engine import AppEngine
 from tickwork.errors import FieldError, InvalidInput, NotFound
-from tickwork.ops import alerts, batches, cluster, dead_letters, messages, queues, subscriptions
+from tickwork.ops import (
+    alerts,
+    batches,
+    cluster,
+    dead_letters,
+    history,
+    messages,
+    queues,
+    subscriptions,
+)
 from tickwork.ops.dead_letter_edits import edit_with_value
 
 
@@ -146,6 +158,71 @@ class Messages:
         """The next ready messages of a queue, without claiming them."""
         context = await self._engine.context(queue)
         return await messages.show_next(context, queue, limit=limit)
+
+
+class History:
+    """Messages that have ended: handled, dead, expired or discarded ones."""
+
+    def __init__(self, engine: AppEngine) -> None:
+        self._engine = engine
+
+    async def get(self, message_id: GivenId) -> HistoryRecord:
+        """What became of a message. Raises `NotFound` if there is no record of it."""
+        wanted = read_id("message_id", message_id)
+        return await history.get_record(await self._engine.context(), wanted)
+
+    async def list(
+        self,
+        *,
+        queue: str | None = None,
+        type: str | None = None,  # noqa: A002  the name of the field
+        outcome: Outcome | str | None = None,
+        key: str | None = None,
+        event_id: str | None = None,
+        correlation_id: str | None = None,
+        batch_id: GivenId | None = None,
+        since: datetime | str | None = None,
+        until: datetime | str | None = None,
+        limit: int = 100,
+    ) -> tuple[HistoryRecord, ...]:
+        """The newest records: those that match all of these, ended at or after `since` and before
+        `until`. `outcome` is done, dead, expired or discarded.
+
+        `key`, `event_id` and `correlation_id` are found by an index. With another filter that few
+        records match, it looks at every record of the time.
+        """
+        if outcome is not None and (fault := choice_error(outcome, Outcome)) is not None:
+            raise InvalidInput([FieldError("outcome", fault)])
+        selection = HistorySelection(
+            queue=queue,
+            type=type,
+            outcome=None if outcome is None else Outcome(outcome),
+            key=key,
+            event_id=event_id,
+            correlation_id=correlation_id,
+            batch_id=None if batch_id is None else read_id("batch_id", batch_id),
+            since=read_instant("since", since),
+            until=read_instant("until", until),
+        )
+        return await history.first_history(await self._engine.context(), selection, limit=limit)
+
+    async def was_handled(self, event_id: str, *, queue: str | None = None) -> bool:
+        """Whether a message with this event id was handled in the last 15 days, in any queue or in
+        this one, also if the queue keeps no history."""
+        return await history.was_handled(await self._engine.context(), event_id, queue=queue)
+
+    async def default(self) -> HistoryDefault:
+        """What queues keep that have no setting of their own."""
+        return await history.get_default(await self._engine.context())
+
+    async def set_default(
+        self, history_kept: HistoryKept, *, history_seconds: int = 86_400
+    ) -> HistoryDefault:
+        """Sets what queues keep that have no setting of their own, in the whole database: `all`,
+        `failures` or `off`, and for how many seconds."""
+        fields = {"history": history_kept, "history_seconds": history_seconds}
+        context = (await self._engine.context()).within(SYSTEM)
+        return await history.set_default(context, read_history_default(fields))
 
 
 class Subscriptions:

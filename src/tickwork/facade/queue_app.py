@@ -82,7 +82,8 @@ class QueueApp(Overview):
         Settings: `max_batch_size`, `max_batch_timeout`, `max_retries`, `dead_letter_queue`,
         `retention_seconds`, `visibility_timeout_seconds`, `timeout_seconds`, `backoff`,
         `tenant_claimed_max`, `rate_per_second`, `backlog_bytes_max`, `push_to` (an endpoint, which
-        then consumes the queue), `limit` (a named one, which it shares).
+        then consumes the queue), `limit` (a named one, which it shares); `history`,
+        `history_seconds`, `history_bodies` (which records of ended messages it keeps).
         """
         check_own_queue("name", name)
         registry = self._engine.registry

@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, Generic, Unpack, overload
 
-from tickwork.app.invocation import correlation_now, current_handling
+from tickwork.app.invocation import causation_now, correlation_now, current_handling
 from tickwork.app.workflows import WorkflowDeclaration, payload_of
 from tickwork.core.answers.run import RestartPlan, RunView
 from tickwork.core.fields import shown
@@ -384,6 +384,7 @@ class Workflows:
         version = None if declared is None else declared.version
         if fields.get("correlation_id") is None:
             fields["correlation_id"] = correlation_now()
+            fields["causation_id"] = causation_now()
         return RunStart(workflow=name, params=encoded, version=version, **fields)
 
     def _name(self, workflow: AnyWorkflow) -> str:

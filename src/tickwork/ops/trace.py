@@ -1,10 +1,11 @@
-"""Reads everything of one correlation: messages, dead letters, deliveries, runs, steps, firings."""
+"""Reads everything of one correlation: messages that wait or have ended, dead letters, deliveries
+with their attempts, runs with their steps, firings."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from datetime import datetime
+from datetime import datetime, timedelta
 from uuid import UUID
 
 import msgspec
@@ -12,6 +13,7 @@ from msgspec import structs
 
 from tickwork.core.answers.ids import Prefix, parse_public_id, public_id, spellings
 from tickwork.core.fields import TEXT_LENGTH_MAX, text_faults
+from tickwork.core.message.history import HistorySelection
 from tickwork.core.trace import RECORDS_MAX, Trace, TraceNode, TraceRecord, trace_of
 from tickwork.core.workflow.model import Run, RunPage, RunWindow, StepError
 from tickwork.errors import InvalidInput, NotFound
@@ -21,10 +23,13 @@ from tickwork.ops.workflow_views import step_at
 from tickwork.ops.workflows import summaries
 
 INSIDE_MAX = 50
-"""Number of runs and slots of a trace whose steps and firings are read."""
+"""Number of runs, slots and deliveries of a trace whose steps, firings and attempts are read."""
 
 STEPS_MAX = 1_000
 """Number of steps of a run that a trace shows."""
+
+ATTEMPTS_MAX = 100
+"""Number of attempts at a delivery that a trace shows."""
 
 
 async def trace_anything(context: Context, text: str) -> Trace:
@@ -58,6 +63,8 @@ async def read_trace(context: Context, correlation_id: str) -> Trace:
                 inside[record.id] = _steps(page)
                 runs.append(page.run)
                 is_cut = is_cut or page.steps_total > STEPS_MAX
+        elif record.kind == "delivery":
+            inside[record.id] = await _attempts(context, record.id)
         elif record.schedule_id is not None and record.slot is not None:
             inside[record.id] = await _firings(context, record, record.schedule_id, record.slot)
     statuses = {shown.id: shown.status for shown in await summaries(context, runs)}
@@ -75,17 +82,57 @@ def _with_status(record: TraceRecord, statuses: Mapping[str, str]) -> TraceRecor
 async def _find(context: Context, correlation_id: str) -> Sequence[TraceRecord]:
     """The records of a correlation id, in each spelling of one that is an id."""
     first = parse_public_id(correlation_id)
-    if first is None:
-        return await context.store.traces.find(
-            context.scope, correlation_id, RECORDS_MAX + 1, first=None
-        )
-    found: dict[tuple[str, UUID], TraceRecord] = {}
-    for spelling in spellings(correlation_id):
-        records = await context.store.traces.find(
+    found: dict[tuple[str, UUID, str], TraceRecord] = {}
+    for spelling in spellings(correlation_id) if first else (correlation_id,):
+        # What ends between the two is found twice, and not missed.
+        stored = await context.store.traces.find(
             context.scope, spelling, RECORDS_MAX + 1, first=first
         )
-        found |= {(record.kind, record.id): record for record in records}
-    return sorted(found.values(), key=lambda record: (record.at, record.id))
+        for record in (*await _ended(context, spelling, first), *stored):
+            found[record.kind, record.id, record.name] = record
+    dead = {(record.message_id, record.name) for record in found.values() if is_letter(record)}
+    shown = [
+        record
+        for record in found.values()
+        if is_letter(record) or (record.message_id, record.name) not in dead
+    ]
+    return sorted(shown, key=lambda record: (record.at, record.id))
+
+
+def is_letter(record: TraceRecord) -> bool:
+    """Whether it is a dead letter, which stands for its message."""
+    return record.kind == "dead_letter"
+
+
+async def _ended(
+    context: Context, correlation_id: str, first: UUID | None
+) -> Sequence[TraceRecord]:
+    """The messages of a correlation that have ended, and the one that began it."""
+    selection = HistorySelection(correlation_id=correlation_id)
+    page = await context.store.history.page(context.scope, selection, RECORDS_MAX + 1)
+    ended = list(page.records)
+    if first is not None:
+        with suppress(NotFound):
+            ended.append(await context.store.history.get(context.scope, first))
+    return [
+        TraceRecord(
+            kind="message",
+            id=record.id,
+            message_id=record.id,
+            name=record.queue,
+            state=record.outcome,
+            type=record.type,
+            at=record.sent_at,
+            ended_at=record.ended_at,
+            causation_id=record.causation_id,
+            event_id=record.event_id,
+            attempts=record.attempts,
+            schedule_id=record.schedule_id,
+            slot=record.slot,
+            error=record.reason,
+        )
+        for record in ended
+    ]
 
 
 def _steps(page: RunPage) -> tuple[TraceNode, ...]:
@@ -109,6 +156,27 @@ def _error(stored: bytes | None) -> str | None:
         return None
     error = msgspec.json.decode(stored, type=StepError)
     return f"{error.type}: {error.message}"
+
+
+async def _attempts(context: Context, delivery_id: UUID) -> tuple[TraceNode, ...]:
+    try:
+        found = await context.store.endpoints.attempts(
+            context.scope, delivery_id, limit=ATTEMPTS_MAX
+        )
+    except NotFound:  # It was deleted meanwhile.
+        return ()
+    return tuple(
+        TraceNode(
+            kind="attempt",
+            id=f"{public_id(Prefix.DELIVERY, delivery_id)}/{attempt.number}",
+            state="delivered" if attempt.is_delivered else "failed",
+            at=attempt.at,
+            ended_at=attempt.at + timedelta(seconds=attempt.took_seconds),
+            attempts=attempt.number,
+            error=attempt.error,
+        )
+        for attempt in found
+    )
 
 
 async def _firings(

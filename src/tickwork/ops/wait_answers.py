@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
+from tickwork.core.answers.history import HistoryRecord
 from tickwork.core.answers.ids import Prefix, public_id
 from tickwork.core.answers.wait import Wait
 from tickwork.core.delivery.endpoint import DeliveryStatus, Endpoint, EndpointDelivery
 from tickwork.core.limits import FOREVER_SECONDS, HIDDEN_QUEUES
 from tickwork.core.message.dead_letter import Death, StoredDeadLetter, read_death
 from tickwork.core.message.error_summary import summary_line
+from tickwork.core.message.history import Outcome
 from tickwork.core.model import Message, QueueSettings, State
 from tickwork.core.queue.rooms import Line
 from tickwork.core.queue.wait_estimate import estimate_words
@@ -393,6 +395,33 @@ def dead_letter_wait(letter: StoredDeadLetter, queue: str) -> Wait:
         since=letter.failed_at,
         correlation_id=letter.correlation,
         details=tuple(details),
+    )
+
+
+_ENDED = {
+    Outcome.DEAD: "died",
+    Outcome.EXPIRED: "expired",
+    Outcome.DISCARDED: "was discarded",
+}
+
+
+def ended_wait(record: HistoryRecord) -> Wait:
+    """What became of a message that has ended."""
+    at = iso_second(record.ended_at)
+    if record.outcome is Outcome.DONE:
+        ran = f"{_counted(record.attempts, 'attempt')}, {record.duration_seconds or 0.0:.3g} s"
+        where = "" if record.node is None else f" by {record.node}"
+        answer = f"it was handled at {at}{where} ({ran})"
+    else:
+        answer = f"it {_ENDED[record.outcome]} at {at} ({record.reason})"
+    return Wait(
+        kind="message",
+        id=record.id,
+        code=str(record.outcome),
+        answer=sentence(f"message {record.id} of queue {record.queue}: {answer}"),
+        next=sentence(f"nothing; `tickwork history show {record.id}` shows its record"),
+        since=record.ended_at,
+        correlation_id=record.correlation_id or record.id,
     )
 
 

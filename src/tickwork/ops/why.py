@@ -50,6 +50,7 @@ from tickwork.core.workflow.queue import pin_mark, runs_queue, workflow_of_queue
 from tickwork.errors import InvalidInput, MissingExtra, NotFound, StoreBroken, StoreError
 from tickwork.ops.context import Context
 from tickwork.ops.endpoints import endpoint_keys, find_endpoint
+from tickwork.ops.history import get_record
 from tickwork.ops.ids import find_id, find_schedule_id, parse_short_id
 from tickwork.ops.message_facts import MessageFacts, Unread, first_words
 from tickwork.ops.messages import get_message
@@ -61,7 +62,13 @@ from tickwork.ops.schedules.lookup import get_schedule, has_queue
 from tickwork.ops.schedules.why import deleted_hint
 from tickwork.ops.schedules.why import why as why_schedule
 from tickwork.ops.schedules.why_answers import iso_second
-from tickwork.ops.wait_answers import dead_letter_wait, delivery_end, endpoint_wait, message_wait
+from tickwork.ops.wait_answers import (
+    dead_letter_wait,
+    delivery_end,
+    ended_wait,
+    endpoint_wait,
+    message_wait,
+)
 from tickwork.ops.webhook_secret import OWNER, SIGNING, readable
 from tickwork.store.contract import Store
 
@@ -140,14 +147,16 @@ async def why_message(context: Context, message_id: UUID) -> Wait:
 
 
 async def why_sent_message(context: Context, message_id: UUID) -> Wait:
-    """Answers for a message that waits or died."""
+    """Answers for a message that waits, died, or has ended."""
     try:
         return await why_message(context, message_id)
     except NotFound as error:
         letter = await context.store.dead_letters.of_message(context.scope, message_id)
-        if letter is None:
-            raise error from None
-        return await why_dead_letter(context, letter.id)
+        if letter is not None:
+            return await why_dead_letter(context, letter.id)
+        with suppress(NotFound):
+            return ended_wait(await get_record(context, message_id))
+        raise error from None
 
 
 async def why_sent(context: Context, sent: SentSlot) -> Wait:

@@ -83,6 +83,7 @@ class RunStart(Struct, frozen=True, kw_only=True):
     version: str | None = None
     deadline_seconds: float | None = None
     correlation_id: str | None = None
+    causation_id: str | None = None
     event: NewEvent | None = None
     uid: UUID | None = None
 
@@ -201,6 +202,7 @@ def _new_run(start: RunStart) -> NewRun:
         params=start.params,
         deadline_seconds=start.deadline_seconds,
         correlation_id=plain_text(start.correlation_id),
+        causation_id=start.causation_id,
         event=start.event,
     )
 

@@ -49,6 +49,7 @@ from tickwork.store.entity_contract import Entities
 from tickwork.store.message_contract import (
     Batches,
     DeadLetters,
+    History,
     Messages,
     Queues,
     Stats,
@@ -154,6 +155,10 @@ class Store(Protocol):
     @property
     def types(self) -> Types:
         """Types of messages that apps declare."""
+
+    @property
+    def history(self) -> History:
+        """Messages that have ended."""
 
     @property
     def calendars(self) -> Calendars:

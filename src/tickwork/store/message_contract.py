@@ -17,6 +17,13 @@ from tickwork.core.message.dead_letter import (
     Selection,
     StoredDeadLetter,
 )
+from tickwork.core.message.history import (
+    EndedRecord,
+    HistoryDefault,
+    HistoryPage,
+    HistoryPosition,
+    HistorySelection,
+)
 from tickwork.core.message.message_list import (
     LOOKED_AT_MAX,
     MessagePage,
@@ -343,6 +350,34 @@ class Stats(Protocol):
     ) -> tuple[Waiting, ...]:
         """Returns what waits in each of these queues, in order; system only. Each count stops at
         `at_most`. Much cheaper than `queues`."""
+
+
+class History(Protocol):
+    """Records of messages that have ended. What removes a message stores its record, in the same
+    transaction, if its queue keeps one."""
+
+    async def get(self, scope: Scope, message_id: UUID) -> EndedRecord:
+        """Returns the record of a message; raises `NotFound` if there is none."""
+
+    async def page(
+        self,
+        scope: Scope,
+        selection: HistorySelection,
+        limit: int,
+        *,
+        after: HistoryPosition | None = None,
+    ) -> HistoryPage:
+        """Returns the newest records after a position. With a filter that few records match, a page
+        may be short, or empty, and have a next one."""
+
+    async def was_handled(self, scope: Scope, event_id: str, queue: str | None) -> bool:
+        """Whether an event is known as handled, in a queue or in any."""
+
+    async def default(self) -> HistoryDefault:
+        """Returns what queues keep that have no setting of their own."""
+
+    async def set_default(self, scope: Scope, default: HistoryDefault) -> None:
+        """Sets what these queues keep."""
 
 
 class Traces(Protocol):

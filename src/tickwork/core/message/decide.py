@@ -110,9 +110,9 @@ def settle(
     if isinstance(outcome, Delivered):
         return _delivered(message, outcome, settings, jitter, took_seconds)
     if message.schedule_id is None:
-        return _ending(message, outcome, settings, jitter, sends, batches)
+        return _ending(message, outcome, settings, jitter, sends, batches, took_seconds)
     settings = settings_for(message, settings)
-    ending = _ending(message, outcome, settings, jitter, sends, batches)
+    ending = _ending(message, outcome, settings, jitter, sends, batches, took_seconds)
     return with_firing_result(message, ending, took_seconds=took_seconds)
 
 
@@ -129,9 +129,11 @@ def _delivered(
         backoff = retry.backoff or settings.backoff
         settings = structs.replace(settings, max_retries=attempts_max - 1, backoff=backoff)
         counted = structs.replace(message, attempts=retry.attempts_before + message.attempts)
-    ending = _ending(counted, delivered.outcome, settings, jitter, delivered.sends, ())
     if delivered.took_seconds is not None:
         took_seconds = delivered.took_seconds
+    ending = _ending(
+        counted, delivered.outcome, settings, jitter, delivered.sends, (), took_seconds
+    )
     ending = with_firing_result(message, ending, took_seconds=took_seconds)
     return with_delivery(ending, delivered)
 
@@ -143,10 +145,27 @@ def _ending(
     jitter: float,
     sends: Iterable[Send],
     batches: Iterable[BatchWithItems],
+    took_seconds: float,
+) -> Ending:
+    if type(outcome) is Succeeded:
+        return _acked(message, sends, batches, took_seconds)
+    ending = _other_ending(message, outcome, settings, jitter, sends, batches, took_seconds)
+    is_over = ending.fate in (Fate.ACK, Fate.DEAD)
+    return structs.replace(ending, took_seconds=took_seconds) if is_over else ending
+
+
+def _other_ending(
+    message: Message,
+    outcome: Outcome,
+    settings: QueueSettings,
+    jitter: float,
+    sends: Iterable[Send],
+    batches: Iterable[BatchWithItems],
+    took_seconds: float,
 ) -> Ending:
     match outcome:
         case Committed(effects, own_sends):
-            ending = _acked(message, sends, batches)
+            ending = _acked(message, sends, batches, took_seconds)
             if ending.fate is not Fate.ACK:
                 return ending
             later = tuple(
@@ -154,7 +173,7 @@ def _ending(
             )
             return structs.replace(ending, effects=effects, sends=ending.sends + later)
         case Succeeded():
-            return _acked(message, sends, batches)
+            return _acked(message, sends, batches, took_seconds)
         case RetryRequested(delay, error):
             cleaned = None if error is None else clean_error(error)
             return _retried(message, settings, jitter, delay=delay, error=cleaned)
@@ -178,7 +197,8 @@ def _ending(
         case EndpointDisabled(error):
             return _dead(message, REASON_ENDPOINT_DISABLED, clean_error(error))
         case Delivered():
-            return _ending(message, outcome.outcome, settings, jitter, sends, batches)
+            inner = outcome.outcome
+            return _ending(message, inner, settings, jitter, sends, batches, took_seconds)
     assert_never(outcome)
 
 
@@ -195,10 +215,15 @@ def caused_by(message: Message, new: NewMessage) -> NewMessage:
     return structs.replace(
         new,
         correlation_id=new.correlation_id or message.correlation,
-        causation_id=new.causation_id or message.event_id or public_id(Prefix.MESSAGE, message.id),
+        causation_id=new.causation_id or cause_name(message),
         traceparent=new.traceparent or message.traceparent,
         hops=message.hops + 1,
     )
+
+
+def cause_name(message: Message) -> str:
+    """What names a message as a cause: its event id, or its id."""
+    return message.event_id or public_id(Prefix.MESSAGE, message.id)
 
 
 def _later(message: Message, new: NewMessage) -> NewMessage:
@@ -236,8 +261,13 @@ def clean_error(text: str) -> str:
     return _UNSTORABLE.sub(_REPLACEMENT, text)
 
 
-def _acked(message: Message, sends: Iterable[Send], batches: Iterable[BatchWithItems]) -> Ending:
-    ending = Ending(claim=message.current_claim, fate=Fate.ACK)
+def _acked(
+    message: Message,
+    sends: Iterable[Send],
+    batches: Iterable[BatchWithItems],
+    took_seconds: float,
+) -> Ending:
+    ending = Ending(claim=message.current_claim, fate=Fate.ACK, took_seconds=took_seconds)
     sends, batches = tuple(sends), tuple(batches)
     if not sends and not batches:
         return ending

@@ -14,6 +14,11 @@ from tickwork.core.limits import (
     TIMEOUT_SECONDS_MAX,
 )
 from tickwork.core.message.backoff import Backoff
+from tickwork.core.message.history import (
+    HISTORY_SECONDS_MAX,
+    HISTORY_SECONDS_MIN,
+    HistoryKept,
+)
 from tickwork.core.options.declared import Between, Length
 from tickwork.core.queue.rate_limit import RATE_MAX, RATE_MIN
 
@@ -52,3 +57,12 @@ class QueueOptions(TypedDict, total=False):
     limit: Annotated[
         str | None, Length(NAME_LENGTH_MAX), "Name of a limit that it shares with others."
     ]
+    history: Annotated[
+        HistoryKept | None, "Records of ended messages: all, failures or off. Null: the default."
+    ]
+    history_seconds: Annotated[
+        int | None,
+        Between(HISTORY_SECONDS_MIN, HISTORY_SECONDS_MAX),
+        "Seconds to keep these records. Null: the default.",
+    ]
+    history_bodies: Annotated[bool, "Whether these records have the bodies of their messages."]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 from msgspec import structs
 
@@ -14,15 +14,19 @@ from tickwork.core.limits import (
     hidden_queue_faults,
 )
 from tickwork.core.message.backoff import Backoff, backoff_faults, read_backoff
+from tickwork.core.message.history import HistoryKept
 from tickwork.core.model import QueueSettings
 from tickwork.core.options.declared import faults_of
 from tickwork.core.options.queue import QueueOptions
 from tickwork.errors import FieldError, InvalidInput
 
-_BACKOFF: dict[Any, FieldReader] = {Backoff: read_backoff}
+_OWN: dict[Any, FieldReader] = {
+    Backoff: read_backoff,
+    HistoryKept: lambda reader, name: reader.one_of(name, get_args(HistoryKept)),
+}
 
 SETTINGS: dict[str, FieldReader] = {
-    field.name: reader_of(field.type, _BACKOFF) for field in structs.fields(QueueSettings)
+    field.name: reader_of(field.type, _OWN) for field in structs.fields(QueueSettings)
 }
 """A reader for each field of `QueueSettings`, by its type."""
 

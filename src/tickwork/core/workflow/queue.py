@@ -63,4 +63,5 @@ def run_message(run: NewRun | Run) -> NewMessage:
         id=run.message_id,
         body=msgspec.json.encode(run.id),
         correlation_id=run.correlation_id,
+        causation_id=run.causation_id if isinstance(run, NewRun) else None,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 from msgspec import structs
@@ -14,6 +15,7 @@ from tickwork.core.delivery.endpoint import PUBLISHED_RETENTION_SECONDS
 from tickwork.core.entity.call import RESULT_RETENTION_SECONDS
 from tickwork.core.limits import check_limit, check_system
 from tickwork.core.message.dead_letter import DEAD_LETTER_RETENTION_SECONDS, StoredDeadLetter
+from tickwork.core.message.history import EndedRecord
 from tickwork.core.message.progress import PROGRESS_KEPT_SECONDS
 from tickwork.core.model import EVENT_RETENTION_SECONDS, Pruned, Scope
 from tickwork.core.queue.stats import COUNTER_RETENTION_SECONDS, CounterName
@@ -24,11 +26,13 @@ from tickwork.core.stream import STREAM_RETENTION_SECONDS
 from tickwork.core.types.declared import TYPES_KEPT_SECONDS
 from tickwork.store.nouns.dead_letters import read_dead_letter
 from tickwork.store.nouns.firings import read_firing
+from tickwork.store.nouns.history import read_ended
 from tickwork.store.nouns.hot_paths import HotPaths, MessageKind
 from tickwork.store.shared.archive import (
     ARCHIVE_BATCH_MAX,
     DEAD_LETTERS,
     FIRINGS,
+    HISTORY,
     Archive,
     hour_of,
 )
@@ -56,8 +60,14 @@ COUNTED = {
 
 _FIRINGS = Statement("prune_firings")
 _TAKE_FIRINGS = Statement("take_firings", FiringRecord)
+_HISTORY = Statement("prune_history")
+_OLD_HISTORY = Statement("old_history", EndedRecord)
+_DELETE_HISTORY = Statement("delete_history")
 _LETTERS = Statement("prune_dead_letters", queue_id=Kind.ID)
 _TAKE_LETTERS = Statement("take_dead_letters", StoredDeadLetter)
+
+CHUNKS_ARCHIVED_MAX = 100
+"""Maximum number of chunks of the history in one file: they are in memory with their records."""
 
 
 class Pruner(Noun, ABC):
@@ -81,6 +91,7 @@ class Pruner(Noun, ABC):
             Pruned(**counts),
             firings=await self._prune_firings(now, limit, archive),
             dead_letters=await self._prune_dead_letters(now, limit, archive),
+            history=await self._prune_history(now, limit, archive),
         )
 
     @abstractmethod
@@ -111,6 +122,24 @@ class Pruner(Noun, ABC):
         if taken := (yield from _TAKE_FIRINGS.fetch(until, limit)):
             yield self._write(lambda: archive.write(FIRINGS, hour, map(read_firing, taken)))
         return len(taken)
+
+    async def _prune_history(self, now: datetime, limit: int, archive: Archive | None) -> int:
+        """Deletes chunks of the history; returns how many."""
+        if archive is not None:
+            return await self._archive_history(now, min(limit, CHUNKS_ARCHIVED_MAX), archive)
+        return await self._delete(_HISTORY, now, limit)
+
+    @writes(repeatable=False)
+    def _archive_history(self, now: datetime, limit: int, archive: Archive) -> Steps[int]:
+        rows: list[dict[str, Any]] = [
+            dict(row) for row in (yield from _OLD_HISTORY.fetch(now, limit))
+        ]
+        places = [*{row.pop("place") for row in rows}]
+        if rows:
+            records = [*map(read_ended, rows)]
+            yield self._write(lambda: archive.write(HISTORY, hour_of(now), records))
+            yield from _DELETE_HISTORY.execute(places)
+        return len(places)
 
     @writes(repeatable=False)
     def _prune_dead_letters(self, now: datetime, limit: int, archive: Archive | None) -> Steps[int]:

@@ -99,7 +99,8 @@ def _encode(transaction: Transaction, value: Any) -> Any:
 
 
 _DECODE: dict[Kind, Callable[[Any], Any]] = {
-    Kind.ID: lambda value: UUID(bytes=value),
+    # In JSON, bytes are hexadecimal.
+    Kind.ID: lambda value: UUID(value) if isinstance(value, str) else UUID(bytes=value),
     Kind.TIME: from_microseconds,
     Kind.FLAG: bool,
     Kind.TEXTS: msgspec.json.decode,

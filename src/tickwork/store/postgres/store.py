@@ -21,6 +21,7 @@ from tickwork.store.nouns.audit import Audit
 from tickwork.store.nouns.calendars import Calendars
 from tickwork.store.nouns.dead_letters import DeadLetters
 from tickwork.store.nouns.firings import Firings
+from tickwork.store.nouns.history import History
 from tickwork.store.nouns.limits import Limits
 from tickwork.store.nouns.messages import Messages
 from tickwork.store.nouns.requests import Requests
@@ -173,7 +174,7 @@ class PostgresStore:
         self.readers = PostgresReaders(database)
         self.audit = Audit(port)
         self.stream = Stream(port)
-        self.traces = Traces(port)
+        self.traces, self.history = Traces(port), History(port)
         self.types = Types(port)
         self.endpoints = PostgresEndpoints(port, paths, publisher)
         self.entities = PostgresEntities(port, paths, database, moment, queues, removal, counters)

@@ -13,17 +13,22 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 from uuid import uuid4
 
 import msgspec
 
 from tickwork.core.message.dead_letter import StoredDeadLetter
+from tickwork.core.message.history import EndedRecord
 from tickwork.core.model import ContentType
 from tickwork.core.schedule.firing import FiringRecord
 from tickwork.errors import StoreUnavailable
 
 FIRINGS, DEAD_LETTERS = "firings", "dead_letters"
+HISTORY = "history"
+
+Archived: TypeAlias = FiringRecord | StoredDeadLetter | EndedRecord
+"""A record that is archived."""
 
 ARCHIVE_BATCH_MAX = 200
 """Maximum number of dead letters in one file: they are in memory with their bodies."""
@@ -50,11 +55,9 @@ class Archive:
             probe.touch()
             probe.unlink()
 
-    def write(
-        self, kind: str, now: datetime, records: Iterable[FiringRecord | StoredDeadLetter]
-    ) -> None:
+    def write(self, kind: str, now: datetime, records: Iterable[Archived]) -> None:
         """Writes records to a file named by its kind, the hour, and the first record."""
-        encoded = [_shown(record) for record in records]
+        encoded = [archived_fields(record) for record in records]
         with self.open(f"{kind}-{now:%Y%m%dT%H}-{encoded[0]['id']}") as append:
             append(encoded)
 
@@ -108,13 +111,13 @@ def _sync_directory(directory: Path) -> None:
         os.close(descriptor)
 
 
-def _shown(record: FiringRecord | StoredDeadLetter) -> dict[str, Any]:
-    """The fields of a record. The body of a dead letter is JSON, a text, or bytes in base64."""
+def archived_fields(record: Archived) -> dict[str, Any]:
+    """The fields of a record. A body is JSON, a text, or bytes in base64."""
     fields = msgspec.structs.asdict(record)
-    if isinstance(record, StoredDeadLetter):
-        if record.content_type is ContentType.JSON:
+    if not isinstance(record, FiringRecord) and record.body is not None:
+        if record.content_type == ContentType.JSON:
             fields["body"] = msgspec.Raw(record.body)
-        elif record.content_type is ContentType.TEXT:
+        elif record.content_type == ContentType.TEXT:
             fields["body"] = record.body.decode()
     return fields
 

@@ -12,6 +12,7 @@ SQL files name a list by a placeholder:
 | `/*plain*/`, `/*plain_parameters $6*/` | what a plain message has of it; as typed parameters |
 | `/*kept*/` | what a dead letter takes over from its message as it is |
 | `/*dead_letter*/` | a dead letter, as `StoredDeadLetter` has it (alias `l`) |
+| `/*ended*/` | a record of the history (alias `r`) |
 | `/*firing*/` | a record of a firing, as `FiringRecord` has it (alias `f`) |
 | `/*schedule*/` | a schedule and its definition (alias `s`) |
 | `/*new_schedule*/`, `/*new_schedule_arrays $2*/`, `/*new_schedule_values*/` | a new schedule |
@@ -153,6 +154,28 @@ DEAD_LETTER = (
     *((column.name, column.kind) for column in KEPT),
 )
 """A dead letter: its own columns, and those that it takes over from its message."""
+
+ENDED = (
+    ("id", Kind.ID),
+    ("outcome", Kind.TEXT),
+    ("reason", Kind.TEXT),
+    ("attempts", Kind.INTEGER),
+    ("sent_at", Kind.TIME),
+    ("started_at", Kind.TIME),
+    ("type", Kind.TEXT),
+    ("source", Kind.TEXT),
+    ("key", Kind.TEXT),
+    ("event_id", Kind.TEXT),
+    ("correlation_id", Kind.TEXT),
+    ("causation_id", Kind.TEXT),
+    ("batch_id", Kind.ID),
+    ("schedule_id", Kind.ID),
+    ("slot", Kind.TIME),
+    ("run", Kind.INTEGER),
+    ("content_type", Kind.TEXT),
+    ("body", Kind.BYTES),
+)
+"""A record of the history: what a chunk has of each ended message."""
 
 NEW_SCHEDULE_OWN = (
     ("id", Kind.ID),

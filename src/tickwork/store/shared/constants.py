@@ -11,7 +11,12 @@ from tickwork.core.delivery.endpoint import ENDPOINTS_QUEUE
 from tickwork.core.delivery.target import DELIVERIES_QUEUE
 from tickwork.core.entity.call import RESULT_RETENTION_SECONDS
 from tickwork.core.entity.model import SMALL_STORAGE_BYTES_MAX
-from tickwork.core.limits import ENTITIES_PREFIX
+from tickwork.core.limits import ENTITIES_PREFIX, HIDDEN_QUEUES
+from tickwork.core.message.history import (
+    HOURLY_HISTORY_SECONDS,
+    MARK_CHARACTERS,
+    REASON_DUPLICATE,
+)
 from tickwork.core.message.system_events import SYSTEM_TYPES
 from tickwork.core.model import (
     FORMAT_VERSION,
@@ -64,6 +69,10 @@ CONSTANTS = {
     "event_retention_seconds": _literal(EVENT_RETENTION_SECONDS),
     "deliveries_queue": _literal(DELIVERIES_QUEUE),
     "endpoints_queue": _literal(ENDPOINTS_QUEUE),
+    "hidden_queues": _literals(sorted(HIDDEN_QUEUES)),
     "entities_prefix": _literal(ENTITIES_PREFIX),
+    "hourly_history_seconds": _literal(HOURLY_HISTORY_SECONDS),
+    "mark_characters": _literal(MARK_CHARACTERS),
+    "reason_duplicate": _literal(REASON_DUPLICATE),
     "system_types": _literals(SYSTEM_TYPES),
 }

@@ -30,6 +30,8 @@ LEFT_OUT = {
     "tickwork_shards": "the target has its own shards, with their leaders and tokens",
     "tickwork_meta": "the target has its own version, epoch and clock",
     "tickwork_limit_uses": "permits of claims; a copied message has no claim",
+    "tickwork_message_history": "what became of messages on the source, where it can be read",
+    "tickwork_message_history_marks": "the same",
     "tickwork_receipts": "answers of sends that a client may ask for again within seconds",
 }
 """Tables that are not copied, with the reason."""

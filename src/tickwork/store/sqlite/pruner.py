@@ -10,10 +10,13 @@ from tickwork.core.message.batch import BATCH_RETENTION_SECONDS
 from tickwork.core.workflow.model import RUN_RETENTION_SECONDS
 from tickwork.store.nouns.hot_paths import HotPaths
 from tickwork.store.nouns.pruner import Pruner
+from tickwork.store.shared.archive import Archive
 from tickwork.store.sqlite.engine.database import Database
 from tickwork.store.sqlite.engine.sql import SQL, microseconds
 from tickwork.store.sqlite.engine.work import Transaction
-from tickwork.store.steps import Native, Port
+from tickwork.store.steps import Native, Port, Statement
+
+_MARKS = Statement("prune_history_marks")
 
 
 class SqlitePruner(Pruner):
@@ -30,6 +33,12 @@ class SqlitePruner(Pruner):
             "deliveries": await write(lambda transaction: _prune_deliveries(transaction, limit)),
             "runs": await write(lambda transaction: _prune_runs(transaction, limit)),
         }
+
+    async def _prune_history(self, now: datetime, limit: int, archive: Archive | None) -> int:
+        """Deletes chunks, and then the marks by which those of their hours were found."""
+        chunks = await super()._prune_history(now, limit, archive)
+        marks = 0 if chunks else await self._delete(_MARKS, now, limit)
+        return max(chunks, marks)
 
     def _write(self, write: Callable[[], None]) -> Native:
         return Native(lambda _transaction: write())

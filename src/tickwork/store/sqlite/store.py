@@ -22,6 +22,7 @@ from tickwork.store.nouns.audit import Audit
 from tickwork.store.nouns.calendars import Calendars
 from tickwork.store.nouns.dead_letters import DeadLetters
 from tickwork.store.nouns.firings import Firings
+from tickwork.store.nouns.history import History
 from tickwork.store.nouns.limits import Limits
 from tickwork.store.nouns.messages import Messages
 from tickwork.store.nouns.requests import Requests
@@ -131,6 +132,7 @@ class SqliteStore:
         self.stream = Stream(port)
         self.traces = Traces(port)
         self.types = Types(port)
+        self.history = History(port)
         self.endpoints = SqliteEndpoints(port, paths, database)
         self.entities = SqliteEntities(port, paths, database)
         self.shards = SqliteShards(database, layout)

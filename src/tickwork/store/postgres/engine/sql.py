@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 from tickwork.core.model import WAITING_SINCE
+from tickwork.store.shared.columns import ENDED, names
 from tickwork.store.shared.sql_files import load
 
 T = TypeVar("T")
@@ -12,9 +13,20 @@ T = TypeVar("T")
 STRIPES = 16
 """Number of rows over which a hot counter is spread."""
 
+_REMOVED = (
+    "tenant", "queue_id", "type", "source", "id", "key", "batch_id", "claimed_at", "attempts",
+)  # fmt: skip
+_ENDED_MESSAGE = (
+    "holder", "sent_at", "correlation_id", "causation_id", "schedule_id", "slot", "run",
+    "content_type", "body",
+)  # fmt: skip
+
 SQL = load(
     "tickwork.store.postgres",
     {
+        "ended": names([name for name, _ in ENDED], "r"),
+        "ended_message": names(_ENDED_MESSAGE, "m"),
+        "removed_message": names((*_REMOVED, "event_id", *_ENDED_MESSAGE), "m"),
         "stripes": str(STRIPES),
         "on_time_until": "CASE WHEN m.attempts = 0 AND m.lost = 0 "
         f"AND coalesce(m.last_error, '') NOT LIKE '{WAITING_SINCE}%' "

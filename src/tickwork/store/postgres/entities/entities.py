@@ -185,7 +185,9 @@ class PostgresEntities(Entities):
         if found:
             await self._removal.lock_keys(connection, found)
             tenants, ids = [row["tenant"] for row in found], [row["id"] for row in found]
-            rows = await connection.fetch(SQL.delete_calls, tenants, ids, states)
+            rows = await connection.fetch(
+                SQL.delete_calls, self._moment(), tenants, ids, REASON_DELETED, states
+            )
             removed.add(rows, CounterName.PURGED, REASON_DELETED)
         return await self._removal.apply_effects(connection, removed, BacklogChange())
 

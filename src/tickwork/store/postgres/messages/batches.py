@@ -129,7 +129,12 @@ class PostgresBatches(Batches):
             if keys:
                 await self._keys.lock(connection, keys)
             removed = await connection.fetch(
-                SQL.cancel_items, tenant, batch_id, [row["id"] for row in waiting]
+                SQL.cancel_items,
+                self._moment(),
+                tenant,
+                [row["id"] for row in waiting],
+                REASON_CANCELLED,
+                batch_id,
             )
             queues_to_wake = await self._keys.unblock(connection, keys)
             await self._progress.end_items(

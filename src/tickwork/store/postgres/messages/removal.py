@@ -164,7 +164,11 @@ class Removal:
         were claimed since."""
         await self.lock_keys(connection, waiting)
         rows = await connection.fetch(
-            SQL.delete_messages, [row["tenant"] for row in waiting], [row["id"] for row in waiting]
+            SQL.delete_messages,
+            self._moment(),
+            [row["tenant"] for row in waiting],
+            [row["id"] for row in waiting],
+            reason,
         )
         delivery_queues = {row["id"] for row in await connection.fetch(SQL.delivery_queues)}
         gone = [row for row in rows if row["queue_id"] in delivery_queues]

@@ -240,6 +240,7 @@ class EndingWriter:
                     for writer in self._writers.values()
                     for column in writer.plain_columns(effects.get(writer, {}), len(endings))
                 ),
+                once([ending.took_seconds for ending in endings]),
             )
         for row in acked:
             ended.done.update([number - 1 for number in row["numbers"]])
@@ -308,7 +309,14 @@ class EndingWriter:
         indexes: Sequence[int],
         ended: EndedMessages,
     ) -> None:
-        acked = await connection.fetch(SQL.ack, self._moment(), *_fences(endings, indexes))
+        chosen = [endings[index] for index in indexes]
+        acked = await connection.fetch(
+            SQL.ack,
+            self._moment(),
+            *_fences(endings, indexes),
+            [ending.skip_reason for ending in chosen],
+            [ending.took_seconds for ending in chosen],
+        )
         _add_acked(acked, endings, indexes, ended)
 
     async def _put_back(
@@ -359,6 +367,7 @@ class EndingWriter:
             [ending.error for ending in chosen],
             [fingerprint(ending.error) for ending in chosen],
             [int(ending.counts_attempt) for ending in chosen],
+            [ending.took_seconds for ending in chosen],
         )
         for row in sorted(dead_rows, key=lambda row: row["number"]):
             ended.done.add(indexes[row["number"] - 1])

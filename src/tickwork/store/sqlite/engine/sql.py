@@ -17,14 +17,16 @@ from tickwork.core.message.dead_letter import StoredDeadLetter
 from tickwork.core.model import WAITING_SINCE
 from tickwork.core.schedule.firing import FiringRecord
 from tickwork.store.ids import Moment
-from tickwork.store.shared.columns import MESSAGE, RARE, Column, Kind, names
+from tickwork.store.shared.columns import ENDED, MESSAGE, RARE, Column, Kind, names
 from tickwork.store.shared.sql_files import load
 
 Row = TypeVar("Row")
 
 REMOVED_COLUMNS = (
     "tenant, id, claim, holder, queue_id, event_id, key, batch_id, type, source, length(body), "
-    "place, claimed_at, attempts"
+    "place, claimed_at, attempts, sent_at, correlation_id, causation_id, schedule_id, slot, run, "
+    "content_type, CASE WHEN (SELECT settings ->> 'history_bodies' FROM tickwork_queues "
+    "WHERE id = queue_id) THEN hex(body) END"
 )
 """Columns that a DELETE of messages returns for each, in place of `/*removed*/`."""
 
@@ -75,9 +77,37 @@ CLAIMED_COLUMNS = (
 `claim_rows.ClaimedRow` as a JSON array. Writing a value costs more than finding the message, so
 columns that nearly always have their default are left out if all of them do."""
 
+TOOK_DIGITS = 15
+"""Digits of a duration in microseconds, in a text of many."""
+
+_PLAIN_ENDED = {
+    "outcome": "'done'",
+    "reason": "NULL",
+    "attempts": "m.attempts + 1",
+    "started_at": "CASE WHEN ?7 = '' THEN m.claimed_at "
+    f"ELSE ?1 - CAST(substr(?7, seen.key * {TOOK_DIGITS} + 1, {TOOK_DIGITS}) AS INTEGER) END",
+    "run": "CASE WHEN m.slot IS NOT NULL THEN m.run END",
+    "content_type": "CASE WHEN ?8 THEN m.content_type END",
+    "body": "CASE WHEN ?8 THEN hex(m.body) END",
+}
+
+
+def _plain_ended() -> str:
+    """The record of a message that is acked, as values of JSON."""
+    return ", ".join(
+        _PLAIN_ENDED.get(name) or (f"nullif(hex(m.{name}), '')" if kind is Kind.ID else f"m.{name}")
+        for name, kind in ENDED
+    )
+
+
 SQL = load(
     "tickwork.store.sqlite",
     {
+        "ended": ", ".join(
+            f"json_extract(r.value, '$[{index}]') AS {name}"
+            for index, (name, _) in enumerate(ENDED)
+        ),
+        "plain_ended": _plain_ended(),
         "removed": REMOVED_COLUMNS,
         "claimed": CLAIMED_COLUMNS,
         # A DELETE does not know its table's alias in what it returns.

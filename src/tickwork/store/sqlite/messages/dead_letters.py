@@ -33,6 +33,7 @@ from tickwork.store.sqlite.messages.removal import (
     TENANT,
     TYPE,
     Gone,
+    LastAttempt,
     finish_removal,
 )
 from tickwork.store.sqlite.messages.system_events import dead_message, publish_dead_letters
@@ -45,12 +46,13 @@ from tickwork.store.sqlite.schedules.slot_outcome import (
 
 
 class NewDeadLetter(NamedTuple):
-    """A message that becomes a dead letter, and why."""
+    """A message that becomes a dead letter, why, and how long its last handler ran."""
 
     rowid: int
     reason: str
     error: str | None = None
     counted: int = 0
+    took_seconds: float | None = None
 
 
 class DeadLetterCounts(NamedTuple):
@@ -90,9 +92,14 @@ def add_dead_letters(
             for row in removed
         ],
     )
+    attempts = {
+        letter.rowid: LastAttempt(letter.took_seconds, letter.counted) for letter in new_letters
+    }
     for reason in set(reasons.values()):
         alike = [row for row in removed if reasons[row[ROWID]] == reason]
-        finish_removal(transaction, alike, CounterName.DEAD, reason, later=later)
+        finish_removal(
+            transaction, alike, CounterName.DEAD, reason, last_attempts=attempts, later=later
+        )
     _send_to_dead_letter_queue(transaction, {row[ROWID]: row for row in removed}, dead_letter_ids)
     publish_dead_letters(transaction, {dead_letter_ids[row[ROWID]]: row[TENANT] for row in removed})
     return len(removed)

@@ -24,6 +24,7 @@ from tickwork.store.sqlite.engine.sql import SQL
 from tickwork.store.sqlite.engine.work import Transaction
 from tickwork.store.sqlite.messages import rows
 from tickwork.store.sqlite.messages.effects import EffectWriter, EffectWriters
+from tickwork.store.sqlite.messages.history import PlainHistory
 
 Writer: TypeAlias = type[EffectWriter[Any]]
 
@@ -40,21 +41,25 @@ class PlainAcks(NamedTuple):
     claim: int
     holder: bytes
     effects: Mapping[Writer, Sequence[Effect]]
+    history: PlainHistory
 
     def carry_out(self, transaction: Transaction) -> bool:
         """Deletes all of the messages. False, with nothing changed, if one of them is no longer
         claimed or its removal has further effects."""
-        rowids = rows.as_json(self.rowids)
+        rowids = self.history.rowids
         values = (rowids, self.ids, self.tenant, self.claim, self.holder)
         kinds = transaction.execute(SQL.claimed_kinds, values).fetchall()
-        found = sum(messages for _, _, _, messages, _, _ in kinds)
-        if found < len(self.rowids) or any(has_effects for *_, has_effects in kinds):
+        found = sum(kind[3] for kind in kinds)
+        if found < len(self.rowids) or any(kind[5] for kind in kinds):
             return False
         for writer, effects in self.effects.items():
             writer.write_plain(transaction, self.rowids, effects)
+        is_correlated = any(kind[6] for kind in kinds)
+        for queue_id in {kind[0] for kind in kinds}:
+            self.history.record(transaction, queue_id, is_correlated=is_correlated)
         transaction.execute(SQL.ack_plain, (rowids,))
         freed: Counter[bytes] = Counter()
-        for queue_id, type_, source, messages, size, _ in kinds:
+        for queue_id, type_, source, messages, size, *_ in kinds:
             counted = CountedMessages(
                 queue_id, self.tenant, CounterName.DONE, type_, source, messages
             )
@@ -98,4 +103,6 @@ def plain_acks(
     if len({*rowids}) < len(ids) or any(len(same) < len(ids) for same in effects.values()):
         return None
     joined = b"".join(map(_BYTES, ids))
-    return PlainAcks(rowids, joined, tenant, claim, holder.bytes, effects)
+    took = [ending.took_seconds for ending in endings]
+    history = PlainHistory(rows.as_json(rowids), ids, tenant, holder.bytes, took)
+    return PlainAcks(rowids, joined, tenant, claim, holder.bytes, effects, history)

@@ -8,18 +8,21 @@ dead. Counters are noted, and added after the commit.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from tickwork.core.message.batch import ItemStatus, completed_attempts
+from tickwork.core.message.history import REASON_DUPLICATE, Outcome
+from tickwork.core.model import REASON_EXPIRED
 from tickwork.core.queue.stats import CounterName, was_handled
 from tickwork.store.sqlite.engine.counters import CountedMessages
 from tickwork.store.sqlite.engine.sql import SQL, for_rows, in_chunks
 from tickwork.store.sqlite.engine.work import Transaction
 from tickwork.store.sqlite.messages.batch_progress import BatchName, EndedItem, complete, end_items
+from tickwork.store.sqlite.messages.history import EndedMessage, record_history, started_at
 
 Gone = tuple[Any, ...]
 """A removed message with the columns of `REMOVED_COLUMNS`. A plain tuple, because there are many.
@@ -29,9 +32,10 @@ REMOVAL_CHUNK_MESSAGES = 1_000
 """Maximum number of messages that one statement removes from an unbounded set."""
 
 (
-    TENANT, ID, _CLAIM, _HOLDER, QUEUE_ID, EVENT_ID, KEY, BATCH_ID, TYPE, SOURCE, BYTES, ROWID,
-    CLAIMED_AT, ATTEMPTS,
-) = range(14)  # fmt: skip
+    TENANT, ID, _CLAIM, HOLDER, QUEUE_ID, EVENT_ID, KEY, BATCH_ID, TYPE, SOURCE, BYTES, ROWID,
+    CLAIMED_AT, ATTEMPTS, SENT_AT, CORRELATION_ID, CAUSATION_ID, SCHEDULE_ID, SLOT, RUN,
+    CONTENT_TYPE, BODY,
+) = range(22)  # fmt: skip
 FENCE = slice(TENANT, QUEUE_ID)
 
 _kind = itemgetter(QUEUE_ID, TENANT, TYPE, SOURCE)
@@ -43,19 +47,32 @@ def as_never_started(row: Gone) -> Gone:
     return (*row[:CLAIMED_AT], None, *row[CLAIMED_AT + 1 :])
 
 
+class LastAttempt(NamedTuple):
+    """The last attempt at a message: how long its handler ran, if that is known, and whether it
+    counts."""
+
+    took_seconds: float | None = None
+    counted: int = 0
+
+
+_NONE_KNOWN: Mapping[int, LastAttempt] = {}
+
+
 def finish_removal(
     transaction: Transaction,
     removed: Sequence[Gone],
     counter: CounterName | None,
     reason: str | None = None,
     *,
+    last_attempts: Mapping[int, LastAttempt] = _NONE_KNOWN,
     later: set[BatchName] | None = None,
 ) -> None:
     """Does what has to follow a removal. `reason` says why unfinished messages were removed.
-    Nothing is counted (None) if the messages were not visible yet. Batches that may be complete are
+    Nothing is counted or recorded (counter None) if the messages were not visible yet.
+    `last_attempts` are by rowid. Batches that may be complete are
     completed, or added to `later` for the caller to complete: their events come after the sends of
     the last settlement."""
-    ended = _finish_except_batches(transaction, removed, counter, reason)
+    ended = _finish_except_batches(transaction, removed, counter, reason, last_attempts)
     if later is None:
         complete_all(transaction, ended)
     else:
@@ -89,8 +106,17 @@ def _finish_except_batches(
     removed: Sequence[Gone],
     counter: CounterName | None,
     reason: str | None,
+    last_attempts: Mapping[int, LastAttempt] = _NONE_KNOWN,
 ) -> set[BatchName]:
     """All but the completion of batches; returns the batches that may be complete."""
+    if removed and counter is not None:
+        record_history(
+            transaction,
+            [
+                _ended(transaction.now, row, counter, reason, last_attempts.get(row[ROWID]))
+                for row in removed
+            ],
+        )
     if removed and counter not in (None, CounterName.DONE):
         queue_ids = {queue_id for (queue_id,) in transaction.execute(SQL.delivery_queues)}
         gone = [(row[TENANT], row[ID]) for row in removed if row[QUEUE_ID] in queue_ids]
@@ -117,6 +143,45 @@ def _finish_except_batches(
         if row[BATCH_ID] is not None
     ]
     return end_items(transaction, ended) if ended else set()
+
+
+def _ended(
+    now: int, row: Gone, counter: CounterName, reason: str | None, last: LastAttempt | None
+) -> EndedMessage:
+    """A removed message for the history."""
+    outcome, counted = Outcome.DISCARDED, 0
+    took_seconds = None if last is None else last.took_seconds
+    if counter is CounterName.DEAD:
+        outcome = Outcome.EXPIRED if reason == REASON_EXPIRED else Outcome.DEAD
+        counted = 0 if last is None else last.counted
+    elif counter is CounterName.DONE and reason is None:
+        if row[CLAIMED_AT] is None:
+            reason = REASON_DUPLICATE
+        else:
+            outcome, counted = Outcome.DONE, 1
+    return EndedMessage(
+        tenant=row[TENANT],
+        queue_id=row[QUEUE_ID],
+        holder=row[HOLDER],
+        id=row[ID],
+        outcome=outcome,
+        reason=reason,
+        attempts=row[ATTEMPTS] + counted,
+        sent_at=row[SENT_AT],
+        started_at=started_at(now, took_seconds, row[CLAIMED_AT]) if counted else None,
+        type=row[TYPE],
+        source=row[SOURCE],
+        key=row[KEY],
+        event_id=row[EVENT_ID],
+        correlation_id=row[CORRELATION_ID],
+        causation_id=row[CAUSATION_ID],
+        batch_id=row[BATCH_ID],
+        schedule_id=row[SCHEDULE_ID],
+        slot=row[SLOT],
+        run=row[RUN],
+        content_type=row[CONTENT_TYPE],
+        body=row[BODY],
+    )
 
 
 def bury_deliveries(transaction: Transaction, gone: Sequence[tuple[str, bytes]]) -> None:

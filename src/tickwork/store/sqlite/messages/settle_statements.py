@@ -35,8 +35,10 @@ from tickwork.store.sqlite.messages.removal import (
     EVENT_ID,
     FENCE,
     QUEUE_ID,
+    ROWID,
     TENANT,
     Gone,
+    LastAttempt,
     as_never_started,
     complete_all,
     finish_removal,
@@ -189,7 +191,16 @@ def _ack(
     reasons = {row[FENCE]: endings[row[FENCE]].skip_reason for row in removed}
     for reason in set(reasons.values()):
         alike = [row for row in removed if reasons[row[FENCE]] == reason]
-        finish_removal(transaction, alike, CounterName.DONE, reason, later=batches)
+        finish_removal(
+            transaction,
+            alike,
+            CounterName.DONE,
+            reason,
+            last_attempts={
+                row[ROWID]: LastAttempt(endings[row[FENCE]].took_seconds) for row in alike
+            },
+            later=batches,
+        )
     return done, duplicates
 
 
@@ -230,5 +241,7 @@ def _dead_letters(
         row = transaction.execute(SQL.claimed_rowid, fence).fetchone()
         if row is not None:
             reason, counted = ending.reason or "failed", int(ending.counts_attempt)
-            dead_letters[fence] = NewDeadLetter(row[0], reason, ending.error, counted)
+            dead_letters[fence] = NewDeadLetter(
+                row[0], reason, ending.error, counted, ending.took_seconds
+            )
     return dead_letters

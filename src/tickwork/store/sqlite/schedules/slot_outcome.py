@@ -37,6 +37,7 @@ from tickwork.store.shared.effects import Fenced
 from tickwork.store.sqlite.endpoints.deliveries import store_deliveries
 from tickwork.store.sqlite.engine.sql import (
     SQL,
+    TOOK_DIGITS,
     for_rows,
     from_microseconds,
     in_chunks,
@@ -59,9 +60,6 @@ NEAR_SECONDS = 5.0
 SLOT_COLUMNS = 7
 """Number of columns of a recorded slot: tenant, schedule, slot, run, attempt, due time, catch-up.
 """
-
-TOOK_DIGITS = 15
-"""Number of digits of a slot's duration in microseconds, in the text that joins them."""
 
 _ENDED_BY = {FollowUp.COMPLETE: ScheduleStatus.COMPLETED, FollowUp.PARK: ScheduleStatus.PARKED}
 

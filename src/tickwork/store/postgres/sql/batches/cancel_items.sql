@@ -1,11 +1,18 @@
--- Deletes items of a batch that no worker has claimed or is claiming.
+-- Deletes items of a batch that no worker has claimed or is claiming, for a reason.
 WITH picked AS MATERIALIZED (
     SELECT ctid AS at FROM tickwork_messages
-    WHERE tenant = $1 AND id = ANY ($3::uuid[]) AND batch_id = $2 AND state <> 'claimed'
+    WHERE tenant = $2 AND id = ANY ($3::uuid[]) AND batch_id = $5 AND state <> 'claimed'
     FOR UPDATE SKIP LOCKED
-)
-DELETE FROM tickwork_messages AS m
-WHERE m.ctid = ANY (ARRAY (SELECT at FROM picked))
-RETURNING m.id, m.queue_id, m.type, m.source,
-    CASE WHEN m.queue_id IN (SELECT id FROM tickwork_queues WHERE is_capped) THEN octet_length(m.body) END
-        AS bytes
+),
+gone AS (
+    DELETE FROM tickwork_messages AS m
+    WHERE m.ctid = ANY (ARRAY (SELECT at FROM picked))
+    RETURNING /*removed_message*/
+),
+/*discarded $4*/,
+/*history of ended*/
+SELECT
+    tenant, queue_id, type, source, id, key, batch_id,
+    CASE WHEN queue_id IN (SELECT id FROM tickwork_queues WHERE is_capped) THEN octet_length(body) END AS bytes,
+    claimed_at, attempts
+FROM gone

@@ -6,8 +6,8 @@ gone AS (
     USING (
         SELECT found.at, held.*
         FROM unnest($2::text[], $3::uuid[], $4::bigint[], $5::uuid[], $6::uuid[], $7::text[],
-            $8::text[], $9::text[], $10::smallint[]) WITH ORDINALITY
-            AS held (tenant, id, claim, holder, letter, reason, error, fingerprint, counted, number)
+            $8::text[], $9::text[], $10::smallint[], $11::float8[]) WITH ORDINALITY
+            AS held (tenant, id, claim, holder, letter, reason, error, fingerprint, counted, took_seconds, number)
         CROSS JOIN LATERAL (
             SELECT ctid AS at FROM tickwork_messages WHERE tenant = held.tenant AND id = held.id LIMIT 1
         ) AS found
@@ -16,7 +16,7 @@ gone AS (
     WHERE m.ctid = held.at
         AND (m.claim, m.holder) IS NOT DISTINCT FROM (held.claim, held.holder)
     RETURNING m.*, held.letter, held.reason, held.error, held.fingerprint, held.number,
-        m.attempts + held.counted AS used
+        m.attempts + held.counted AS used, held.counted, held.took_seconds
 ),
 letters AS (
     INSERT INTO tickwork_dead_letters (
@@ -27,6 +27,15 @@ letters AS (
         moment.now, /*kept*/
     FROM moment, gone
 ),
+ended AS (
+    SELECT gone.*, moment.now AS ended_at,
+        CASE WHEN reason = 'expired' THEN 'expired' ELSE 'dead' END AS outcome, used AS attempts_used,
+        CASE
+            WHEN counted > 0 THEN coalesce(moment.now - make_interval(secs => took_seconds), claimed_at)
+        END AS started_at
+    FROM moment, gone
+),
+/*history of ended*/,
 runs AS (
     -- A run whose message died has failed, unless it ended before.
     UPDATE tickwork_runs AS r

@@ -9,14 +9,16 @@ given AS MATERIALIZED (
     SELECT id, at, firing, took_seconds, completes, number,
         ($2::text[])[least(number, cardinality($2))] AS tenant,
         ($4::bigint[])[least(number, cardinality($4))] AS claim,
-        ($5::uuid[])[least(number, cardinality($5))] AS holder
+        ($5::uuid[])[least(number, cardinality($5))] AS holder,
+        ($16::float8[])[least(number, cardinality($16))] AS handled_seconds
     FROM unnest($3::uuid[], $6::tid[], $13::uuid[], $14::float8[], $15::boolean[])
         WITH ORDINALITY AS given (id, at, firing, took_seconds, completes, number)
 ),
 found AS MATERIALIZED (
     SELECT found.at, found.queue_id,
         found.is_entangled OR (found.has_event AND given.firing IS NOT NULL) AS is_entangled,
-        given.claim, given.holder, given.firing, given.took_seconds, given.completes, given.number
+        given.claim, given.holder, given.firing, given.took_seconds, given.completes, given.handled_seconds,
+        given.number
     FROM given
     CROSS JOIN LATERAL (
         SELECT ctid AS at, queue_id, key IS NOT NULL OR batch_id IS NOT NULL AS is_entangled,
@@ -41,8 +43,8 @@ gone AS (
             FROM found
         )
     RETURNING held.number, m.id, m.tenant, m.queue_id, m.type, m.source, m.event_id, held.firing,
-        held.took_seconds, held.completes, m.schedule_id, m.slot, m.run, m.attempts, m.catch_up,
-        coalesce(m.due_at, m.visible_at) AS due_at
+        held.took_seconds, held.completes, held.handled_seconds, m.key, m.batch_id, m.claimed_at, m.attempts,
+        m.catch_up, coalesce(m.due_at, m.visible_at) AS due_at, /*ended_message*/
 ),
 remembered AS (
     INSERT INTO tickwork_events_done (tenant, queue_id, event_id, done_at)
@@ -121,22 +123,29 @@ fewer AS (
     ORDER BY tenant
     ON CONFLICT (tenant, stripe) DO UPDATE SET schedules = known.schedules + excluded.schedules
 ),
-ended AS (
-    SELECT number, tenant, queue_id, type, source, schedule_id IS NOT NULL AS is_slot, true AS fresh
-    FROM gone WHERE event_id IS NULL
+acked AS MATERIALIZED (
+    SELECT gone.*, true AS fresh FROM gone WHERE event_id IS NULL
     UNION ALL
-    SELECT
-        number, gone.tenant, gone.queue_id, type, source, schedule_id IS NOT NULL,
+    SELECT gone.*,
         remembered.event_id IS NOT NULL
             AND row_number() OVER (
                 PARTITION BY gone.tenant, gone.queue_id, gone.event_id ORDER BY number
             ) = 1
     FROM gone LEFT JOIN remembered USING (tenant, queue_id, event_id)
     WHERE gone.event_id IS NOT NULL
-)
+),
+ended AS (
+    SELECT acked.*, moment.now AS ended_at,
+        CASE WHEN fresh THEN 'done' ELSE 'discarded' END AS outcome,
+        CASE WHEN NOT fresh THEN /*reason_duplicate*/ END AS reason,
+        attempts + fresh::integer AS attempts_used,
+        CASE WHEN fresh THEN coalesce(now - make_interval(secs => handled_seconds), claimed_at) END AS started_at
+    FROM acked CROSS JOIN moment
+),
+/*history of ended*/
 -- Each schedule is the source of its messages. They are counted together under one of the sources.
 SELECT
     tenant, queue_id, type, min(source) AS source, array_agg(number) AS numbers,
     array_agg(number) FILTER (WHERE NOT fresh) AS doubles
-FROM ended
-GROUP BY tenant, queue_id, type, is_slot, CASE WHEN NOT is_slot THEN source END
+FROM acked
+GROUP BY tenant, queue_id, type, schedule_id IS NOT NULL, CASE WHEN schedule_id IS NULL THEN source END

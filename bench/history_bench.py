@@ -1,0 +1,151 @@
+"""Area `history`: what a record of each ended message costs, beside the same without records.
+
+A worker drains a backlog, with and without history in turn. A record is looked up in a database
+with many partitions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from time import perf_counter
+from typing import Any
+
+from bench.beds import Bed, PostgresBed, postgres_bed, postgres_server, sqlite_bed
+from bench.harness import Result, bench, judge, ratio_at_least, ratio_at_most, sized, value_under
+from bench.worker_bench import SIZE, drained_per_second
+from tickwork.core.message.history import HistoryDefault, HistoryKept
+from tickwork.core.model import DEFAULT, SYSTEM
+from tickwork.store.ids import new_id
+
+DRAINED = 100_000
+DRAINED_QUICK = 20_000
+ROUNDS = 3
+BYTES_MAX = 150
+
+RECORDS = 10_000_000
+RECORDS_QUICK = 200_000
+PARTITIONS = 100
+CHUNK = 100
+LOOK_UPS = 200
+
+
+@bench("history")
+def postgres_drain() -> Iterator[Result]:
+    """A backlog drained with and without records, and the bytes of a record."""
+    with postgres_server() as server:
+        yield from _drains("postgres", lambda: postgres_bed(server))
+
+
+@bench("history")
+def sqlite_drain() -> Iterator[Result]:
+    """The same on one file."""
+    yield from _drains("sqlite", sqlite_bed)
+
+
+def _drains(name: str, make_bed: Callable[[], AbstractContextManager[Any]]) -> Iterator[Result]:
+    messages = sized(DRAINED, quick=DRAINED_QUICK)
+    for way, size, bound in (("per_message", 0, 0.85), ("batches", SIZE, 0.8)):
+        turns: list[tuple[float, float]] = []
+        bytes_each = 0.0
+        for _ in range(ROUNDS):
+            rates: dict[HistoryKept, float] = {}
+            kinds: tuple[HistoryKept, HistoryKept] = ("off", "all")
+            for kept in kinds:
+                with make_bed() as bed:
+                    bed.run(bed.store.history.set_default(SYSTEM, HistoryDefault(kept)))
+                    rates[kept] = drained_per_second(bed, messages, size)
+                    if kept == "all" and isinstance(bed, PostgresBed):
+                        bytes_each = _bytes_of_records(bed) / messages
+            turns.append((rates["all"], rates["off"]))
+        ours, beside = sorted(turns, key=lambda turn: turn[0] / turn[1])[ROUNDS // 2]
+        yield judge(
+            f"history.{name}.{way}",
+            ours,
+            "messages/s",
+            reference=beside,
+            goal=ratio_at_least(bound),
+        )
+        if bytes_each:
+            yield judge(
+                f"history.{name}.{way}_bytes",
+                bytes_each,
+                "bytes",
+                reference=BYTES_MAX,
+                goal=ratio_at_most(1.0),
+            )
+
+
+def _bytes_of_records(bed: PostgresBed) -> int:
+    """Bytes on disk of all records with their indexes."""
+    return int(
+        bed.run(
+            bed.connection.fetchval(
+                "SELECT sum(pg_total_relation_size(inhrelid)) FROM pg_inherits "
+                "WHERE inhparent = 'tickwork_message_history'::regclass"
+            )
+        )
+    )
+
+
+@bench("history")
+def postgres_look_up() -> Iterator[Result]:
+    """One id among ten million in a hundred partitions."""
+    records = sized(RECORDS, quick=RECORDS_QUICK)
+    with postgres_server() as server, postgres_bed(server) as bed:
+        _fill(bed, records)
+        ids = bed.run(
+            bed.connection.fetch(
+                "SELECT (records[1]).id FROM tickwork_message_history "
+                "TABLESAMPLE SYSTEM (1) LIMIT $1",
+                LOOK_UPS,
+            )
+        )
+        took = sorted(_look_up(bed, row["id"]) for row in ids)
+        yield judge(
+            "history.postgres.look_up_p99",
+            took[int(len(took) * 0.99)] * 1e3,
+            "ms",
+            goal=value_under(20),
+        )
+
+
+def _look_up(bed: Bed, message_id: Any) -> float:
+    began = perf_counter()
+    bed.run(bed.store.history.get(DEFAULT, message_id))
+    return perf_counter() - began
+
+
+def _fill(bed: PostgresBed, records: int) -> None:
+    """Chunks of a hundred records in a hundred partitions, as many hours."""
+    base = new_id().int >> 80
+    for partition in range(PARTITIONS):
+        bed.run(
+            bed.connection.execute(
+                f"CREATE TABLE tickwork_bench_{partition} PARTITION OF tickwork_message_history "
+                f"FOR VALUES IN ('2030-01-01 00:00+00'::timestamptz + interval '{partition} hours')"
+            )
+        )
+        bed.run(bed.connection.execute(_CHUNKS, partition, records // PARTITIONS // CHUNK, base))
+    bed.run(bed.connection.execute("ANALYZE tickwork_message_history"))
+
+
+_CHUNKS = """
+INSERT INTO tickwork_message_history (ended_at, drop_at, tenant, queue, node, records, marks)
+SELECT
+    '2030-01-01 00:00+00'::timestamptz + $1 * interval '1 hour' + n * interval '1 second',
+    '2030-01-01 00:00+00'::timestamptz + $1 * interval '1 hour', 'default', 'work', 'node',
+    array_agg((
+        id, 'done', NULL, 1, now(), now(), 'order.placed', NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+        NULL, NULL, NULL, NULL
+    )::tickwork_ended),
+    array_agg(DISTINCT hashtext(left(id::text, 10)))
+FROM generate_series(1, $2::integer) AS n
+CROSS JOIN LATERAL (
+    SELECT (lpad(to_hex($3::bigint + ($1 * 3600000 + n * 10)::bigint), 12, '0')
+        || '7' || right(md5(random()::text || i), 19))::uuid AS id
+    FROM generate_series(1, 100) AS i WHERE n > 0
+) AS ids
+GROUP BY n
+"""
+"""Chunks of a partition: $2 of them, whose ids are of the milliseconds from $3 on."""
