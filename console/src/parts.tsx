@@ -110,7 +110,7 @@ const SIGNS: Record<string, [string, string]> = {
   planned: ['○', 'soft'], pending: ['○', 'soft'], waiting: ['○', 'soft'], delayed: ['◷', 'soft'], blocked: ['◧', 'soft'], filling: ['◔', 'soft'],
   paused: ['‖', 'warn'], partial: ['◐', 'warn'], retrying: ['↻', 'warn'], late: ['◷', 'warn'], skipped: ['–', 'warn'], suspended: ['‖', 'warn'],
   dead: ['✕', 'bad'], diverged: ['✕', 'bad'], failed: ['✕', 'bad'], parked: ['✕', 'bad'], expired: ['✕', 'bad'], failing: ['✕', 'bad'], revoked: ['✕', 'bad'],
-  cancelled: ['■', 'soft'], terminated: ['■', 'soft'], deleted: ['■', 'soft'], disabled: ['■', 'bad'],
+  cancelled: ['■', 'soft'], discarded: ['■', 'soft'], terminated: ['■', 'soft'], deleted: ['■', 'soft'], disabled: ['■', 'bad'],
 }
 
 export const signOf = (state: string): [string, string] => SIGNS[state] ?? ['·', 'soft']

@@ -261,6 +261,27 @@ def test_one_box_finds_things_of_all_kinds_from_any_page(tabs: Tabs, normal: Nor
     tab.check()
 
 
+def test_what_became_of_a_message_is_found_and_shown(operator: Tab) -> None:
+    tab, http = operator, operator.server.http
+    make(http, "PUT", "/v1/queues/letters", {"max_retries": 0})
+    for key in ("first", "second"):
+        make(http, "POST", "/v1/queues/letters/messages", {"body": {}, "key": key})
+    kill(http, "letters", 1)
+    page = tab.open("/console/messages?queue=letters")
+    rows = page.get_by_role("region", name="Ended messages").locator("tbody tr")
+    expect(rows).to_have_count(1)
+    page.get_by_label("Outcome").select_option("done")
+    page.get_by_text("No ended message fits these filters.").wait_for()
+    page.get_by_label("Outcome").select_option("dead")
+    rows.get_by_role("link").first.click()
+    page.get_by_text("The message died in queue letters").wait_for()
+    facts = page.locator("dl")
+    expect(facts).to_contain_text("first")
+    expect(facts.locator(".state")).to_have_text(re.compile("dead"))
+    # The message itself is gone, which the browser notes.
+    assert all("404 (Not Found)" in fault for fault in tab.wrong)
+
+
 def test_times_are_shown_as_somebody_wants_them_and_stay_so(tabs: Tabs, normal: Normal) -> None:
     tab = tabs.sign_in(normal.server)
     page = tab.open("/console/audit")

@@ -1,42 +1,90 @@
 // One message, and everything of one correlation.
 
 import { get, remove, type Problem, type Schemas } from '../api'
-import { useLoad } from '../load'
-import { A, Act, ask, Empty, Facts, Failure, Json, say, Show, State, Table, Text, Time, Title, Told } from '../parts'
+import { useList, useLoad } from '../load'
+import { A, Act, ask, Facts, Failure, Filter, Json, List, Loading, say, Show, State, Table, Text, Time, Title, Told } from '../parts'
 import { path, usePlace } from '../place'
 import { between, duration } from '../time'
 
-/** A form that finds things by their id. */
-export function Find() {
-  const { go } = usePlace()
-  const open = (id: string) => {
-    const [prefix] = id.split('_')
-    const places: Record<string, string[]> = {
-      sch: ['schedules'], bat: ['batches'], dead: ['letters'], dlv: ['deliveries'], end: ['endpoints'], msg: ['messages'],
-    }
-    go(path(...(places[prefix ?? ''] ?? ['trace']), id))
-  }
+const OUTCOMES = ['done', 'dead', 'expired', 'discarded'] as const
+const FILTERS = ['queue', 'type', 'key', 'event_id', 'correlation_id', 'since'] as const
+
+/** Messages that have ended, in all queues. */
+export function Ended() {
+  const { query } = usePlace()
+  const { queue, type, key, event_id, correlation_id, since } = query
+  const outcome = OUTCOMES.find((name) => name === query.outcome)
+  const filters = { queue, type, outcome, key, event_id, correlation_id, since }
+  const loaded = useList(`history ${JSON.stringify(filters)}`, (page, signal) => get('/v1/history', { query: { ...filters, ...page }, signal }), ['message.'], { limit: 50 })
   return (
     <>
       <Title>Messages</Title>
-      <form
-        class="row"
-        onSubmit={(event) => {
-          event.preventDefault()
-          open(String(new FormData(event.currentTarget).get('id')).trim())
-        }}
-      >
-        <label class="field wide">
-          An id (msg_…, sch_…, bat_…, dead_…, dlv_…), or a correlation id
-          <input name="id" type="search" required data-search autocomplete="off" />
-        </label>
-        <button type="submit" class="main">
-          Open
-        </button>
-      </form>
-      <Empty>
-        Messages are listed on the page of their <A to="/queues">queue</A>. A message that was processed is deleted; its trace stays as long as the records about it.
-      </Empty>
+      <p class="soft">
+        These have ended, the last ones first. Those that wait are on the page of their <A to="/queues">queue</A>.
+      </p>
+      <div class="row">
+        <Filter name="outcome" label="Outcome" choices={OUTCOMES} />
+        {FILTERS.map((name) => (
+          <Filter key={name} name={name} label={name === 'since' ? 'Ended since' : `${name[0]!.toUpperCase()}${name.slice(1).replace('_', ' ')}`} hint={name === 'since' ? '2027-01-01T00:00:00Z' : undefined} />
+        ))}
+      </div>
+      <List
+        label="Ended messages"
+        of={loaded}
+        id={(each) => each.id}
+        empty={Object.values(filters).some(Boolean) ? 'No ended message fits these filters.' : 'No message has ended yet, or the queues keep no history.'}
+        columns={[
+          ['message', (each) => <A to={path('messages', each.id)}>…{each.id.slice(-8)}</A>],
+          ['outcome', (each) => <State is={each.outcome} />],
+          ['queue', (each) => <Text>{each.queue}</Text>],
+          ['type', (each) => <Text>{each.type}</Text>],
+          ['key', (each) => <Text>{each.key}</Text>],
+          ['attempts', (each) => each.attempts, 'num'],
+          ['ended', (each) => <Time at={each.ended_at} />],
+          ['ran', (each) => (each.duration_seconds === null ? '–' : duration(each.duration_seconds)), 'num'],
+          ['reason', (each) => <Text>{each.reason?.slice(0, 120)}</Text>, 'wide'],
+        ]}
+      />
+    </>
+  )
+}
+
+/** What became of a message that has ended. */
+function Record({ of }: { of: Schemas['HistoryRecord'] }) {
+  return (
+    <>
+      {of.correlation_id && (
+        <div class="row">
+          <A to={path('trace', of.correlation_id)}>Trace</A>
+        </div>
+      )}
+      <Facts
+        of={[
+          ['outcome', <State is={of.outcome} />],
+          ['reason', of.reason && <Text>{of.reason}</Text>],
+          ['queue', <A to={path('queues', of.queue)}>{of.queue}</A>],
+          ['type', of.type && <Text>{of.type}</Text>],
+          ['key', of.key && <Text>{of.key}</Text>],
+          ['attempts', of.attempts],
+          ['sent', <Time at={of.sent_at} isLong />],
+          ['started', of.started_at && <Time at={of.started_at} isLong />],
+          ['ended', <Time at={of.ended_at} isLong />],
+          ['ran', of.duration_seconds !== null && duration(of.duration_seconds)],
+          ['process', of.node && <Text>{of.node}</Text>],
+          ['source', of.source && <Text>{of.source}</Text>],
+          ['event id', of.event_id && <Text>{of.event_id}</Text>],
+          ['caused by', of.causation_id && <A to={path('messages', of.causation_id)}>{of.causation_id}</A>],
+          ['batch', of.batch_id && <A to={path('batches', of.batch_id)}>{of.batch_id}</A>],
+          ['schedule', of.schedule_id && <A to={path('schedules', of.schedule_id)}>{of.schedule_id}</A>],
+          ['slot', of.slot && <Time at={of.slot} isLong />],
+        ]}
+      />
+      {of.content_type && (
+        <>
+          <h2>Body ({of.content_type})</h2>
+          <Json value={of.body} label="Body" isText={of.content_type !== 'json'} />
+        </>
+      )}
     </>
   )
 }
@@ -82,7 +130,7 @@ export function Message({ id }: { id: string }) {
       <h2>Why is it here?</h2>
       <WhyBox of={why} />
       {loaded.error?.status === 404 ? (
-        <Gone error={loaded.error} />
+        <Gone id={id} error={loaded.error} />
       ) : (
         <Show of={loaded}>
           {(data) => (
@@ -142,12 +190,20 @@ export function Message({ id }: { id: string }) {
   )
 }
 
-const Gone = ({ error }: { error: Problem }) => (
-  <>
-    <Failure error={error} />
-    <p>A message that was processed is deleted. If it failed, it is among the <A to="/dead">dead letters</A>.</p>
-  </>
-)
+/** It waits no more: what became of it, if its queue keeps history. */
+function Gone({ id, error }: { id: string; error: Problem }) {
+  const record = useLoad(`history ${id}`, (signal) => get('/v1/history/{message_id}', { path: { message_id: id }, signal }), ['message.'])
+  if (record.isLoading) return <Loading />
+  if (record.data) return <Record of={record.data} />
+  return (
+    <>
+      <Failure error={error} />
+      <p>
+        There is no record of it: its queue keeps none, or the record was dropped. If it failed, it is among the <A to="/dead">dead letters</A>.
+      </p>
+    </>
+  )
+}
 
 type Node = Schemas['TraceNode']
 const PLACES: Record<string, string> = { message: 'messages', 'dead letter': 'letters', dead_letter: 'letters', delivery: 'deliveries', schedule: 'schedules', batch: 'batches' }
