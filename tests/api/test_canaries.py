@@ -57,6 +57,7 @@ async def fill(http: Http, canary: str, **headers: str) -> dict[str, str]:
         "limit_name": canary, "calendar": canary, "endpoint": endpoint.json()["id"],
         "delivery": delivery["id"], "tenant": canary, "key": "k", "workflow": canary, "run": canary,
         "entity_type": canary, "name": canary, "correlation_id": canary,
+        "message_type": canary,
     }  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from msgspec import structs
 from tests.conformance.acts import ALL
 from tests.conformance.acts import letters as open_letters
 from tests.conformance.comparison import Failed
-from tests.conformance.state_machine_more import MoreSteps
+from tests.conformance.state_machine_more import MoreSteps, pruned
 from tests.conformance.state_machine_steps import (
     DAY_SECONDS,
     EVERY_PLACE,
@@ -61,7 +61,7 @@ class StoreMachine(MoreSteps):
             self._look_around()
             # A month later only messages with a longer delay are left.
             self.die(31 * DAY_SECONDS, reap=True)
-            self._ask(lambda store: store.pruner.prune(SYSTEM, ALL))
+            self._ask(pruned)
             self._look_around()
         finally:
             self._runner.run(self._stores.close())

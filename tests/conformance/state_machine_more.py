@@ -235,7 +235,12 @@ class MoreSteps(StateMachineBase):
 
     def prune(self, days: int) -> None:
         self._stores.clock.advance(seconds=days * DAY_SECONDS)
-        self._ask(lambda store: store.pruner.prune(SYSTEM, ALL))
+        self._ask(pruned)
+
+
+async def pruned(store: Store) -> object:
+    """What is pruned; of the history the model keeps none."""
+    return structs.replace(await store.pruner.prune(SYSTEM, ALL), history=0)
 
 
 async def _settled_or_not(store: Store, ending: Ending) -> SettleResult | None:

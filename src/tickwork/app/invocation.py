@@ -282,6 +282,12 @@ class Handling:
         self.has_ended = False
         self.loop: asyncio.AbstractEventLoop | None = None
 
+    @property
+    def can_ask(self) -> bool:
+        """Whether the database can be asked here: in the event loop of the worker. A function in a
+        thread that runs a loop of its own would need connections of its own."""
+        return self.has_store and self.loop is not None and self.loop is _running_loop()
+
     def send(self, send: Send) -> None:
         """Keeps a message or an event until the handler ends."""
         self._check_open()

@@ -159,9 +159,9 @@ class TypesOfOthers:
 
     async def __call__(self, queue: str) -> KnownTypes | None:
         """The types of a queue, if this app does not know them; None if nobody declares any. A
-        handler in a child process has no database to ask."""
+        handler in a child process has no database to ask, and one in a thread does not ask it."""
         handling = self._composer.handling()
-        if self._registry.knows_types(queue) or (handling is not None and not handling.has_store):
+        if self._registry.knows_types(queue) or (handling is not None and not handling.can_ask):
             return None
         types = await (await self._open()).types.of_queue(self._scope(), queue)
         return KnownTypes(known={queue: types}, unknown=self._unknown) if types else None

@@ -56,6 +56,7 @@ async def bury_copies(
         errors,
         [fingerprint(error) for error in errors],
         [_NO_ATTEMPT] * len(buried),
+        [None] * len(buried),
     )
     dead_rows = sorted(dead_rows, key=lambda row: row["number"])
     removed = RemovedMessages()
