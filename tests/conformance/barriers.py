@@ -84,8 +84,9 @@ class Barrier:
             await self._connection.fetchval(
                 """
                 SELECT EXISTS (
-                    SELECT FROM pg_stat_activity AS held, pg_stat_activity AS waiting
-                    WHERE pg_backend_pid() = ANY (pg_blocking_pids(held.pid))
+                    SELECT FROM pg_locks AS held, pg_locks AS waiting
+                    WHERE NOT held.granted AND NOT waiting.granted
+                        AND pg_backend_pid() = ANY (pg_blocking_pids(held.pid))
                         AND held.pid = ANY (pg_blocking_pids(waiting.pid))
                 )
                 """
@@ -129,11 +130,14 @@ async def done_or_waiting(task: "asyncio.Task[Any]", other: Rival) -> bool:
 
 
 async def _is_waited_for(connection: "asyncpg.Connection[asyncpg.Record]") -> bool:
+    """Asks for locks, not for activities: of these the server shows a transaction what there was
+    when it first looked, without a connection that was opened since."""
     return bool(
         await connection.fetchval(
             """
             SELECT EXISTS (
-                SELECT FROM pg_stat_activity WHERE pg_backend_pid() = ANY (pg_blocking_pids(pid))
+                SELECT FROM pg_locks
+                WHERE NOT granted AND pg_backend_pid() = ANY (pg_blocking_pids(pid))
             )
             """
         )

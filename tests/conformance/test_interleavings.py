@@ -40,6 +40,24 @@ from tickwork.store.contract import Store
 pytestmark = pytest.mark.parametrize("home", ["postgres"], indirect=True)
 
 
+# the rival itself
+
+
+async def test_a_rival_sees_waiting_connections_that_are_opened_after_its_first_look(
+    home: Home,
+) -> None:
+    """Otherwise a test whose store opens a connection late waits for ever."""
+    statement = "SELECT pg_advisory_xact_lock(1)"
+    async with rival(home.url) as first:
+        await first.does(statement)
+        assert not await first.is_waited_for()
+        async with rival(home.url) as late:
+            waiting = asyncio.create_task(late.does(statement))
+            assert not await done_or_waiting(waiting, first)
+            await first.commits()
+            await waiting
+
+
 # claim and claim
 
 

@@ -274,6 +274,9 @@ class PostgresStore:
         await self.workflows.drain()
         await self.entities.drain()
         await self._settler.drain()
+        # A read whose caller was cancelled goes on: on a connection that the pool opens meanwhile,
+        # it would outlive the pool.
+        await self._clock.drain()
         await self.stats.flush(SYSTEM)
 
 

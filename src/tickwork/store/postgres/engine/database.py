@@ -202,6 +202,8 @@ class Database:
     async def _close(self) -> None:
         with suppress(*_CONNECTION_LOST):  # Then the driver has dropped all connections.
             await self.return_kept()
+            if self._returning is not None:
+                await self._returning
             await self._pool.close()
 
     async def run(
@@ -294,6 +296,7 @@ class Database:
                     not is_repeatable
                     or attempt == ATTEMPTS_MAX
                     or not isinstance(known, StoreUnavailable)
+                    or self._pool.is_closing()
                 ):
                     raise known from error
             await asyncio.sleep(_PAUSE_SECONDS * 2 ** (attempt - 1))
