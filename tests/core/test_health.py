@@ -24,14 +24,17 @@ from tickwork.core.health_facts import (
     QueueFacts,
     RunFacts,
     ScheduleFacts,
+    SilentNode,
 )
 from tickwork.core.limits import HIDDEN_QUEUES
+from tickwork.core.tenant_limits import QuotaUse
 
 SINCE = NOON - timedelta(hours=1)
 WELL = Facts(
     now=NOON,
     pauses=Pauses(),
     processes=Processes(),
+    quotas=(QuotaUse("schedules_max", 1, 10), QuotaUse("emails_per_day", 0, 0)),
     queues=(QueueFacts(name="orders", ready=3, oldest_age_seconds=60.0),),
     schedules=(),
     endpoints=(),
@@ -75,6 +78,12 @@ def test_what_was_not_read_was_not_checked(check: Check) -> None:
         ("no_scheduler", {"processes": Processes(missing_roles=("scheduler",))}),
         ("no_worker", {"processes": Processes(missing_roles=("worker",))}),
         ("shards_without_leader", {"processes": Processes(shards_without_leader=2)}),
+        ("node_silent", {"processes": Processes(silent_nodes=(SilentNode("a", SINCE),))}),
+        ("quota_reached", {"quotas": (QuotaUse("backlog_max", 10, 10),)}),
+        ("quota_reached", {"quotas": (QuotaUse("emails_per_day", 11, 10),)}),
+        ("quota_near", {"quotas": (QuotaUse("schedules_max", 9, 10),)}),
+        ("queue_full", {"queues": queue(bytes=990, bytes_max=1_000)}),
+        ("queue_nearly_full", {"queues": queue(bytes=900, bytes_max=1_000)}),
         ("dead_letters", {"queues": queue(dead=1)}),
         ("queue_paused", {"queues": queue(paused=True, ready=1, oldest_age_seconds=900.0)}),
         ("queue_failing", {"queues": queue(failed=2, taken=2)}),
@@ -155,6 +164,8 @@ queues = st.builds(
     oldest_age_seconds=st.none() | st.floats(0, 1_000),
     failed=st.integers(0, 2),
     taken=st.integers(0, 2),
+    bytes=st.integers(0, 1_000),
+    bytes_max=st.none() | st.just(1_000),
 )
 any_facts = st.builds(
     Facts,
@@ -171,7 +182,18 @@ any_facts = st.builds(
         Processes,
         missing_roles=st.sampled_from([(), ("worker",), ("scheduler", "worker")]),
         shards_without_leader=st.integers(0, 2),
+        silent_nodes=st.lists(st.just(SilentNode("a", SINCE)), max_size=2).map(tuple),
     ),
+    quotas=st.none()
+    | st.lists(
+        st.builds(
+            QuotaUse,
+            st.sampled_from(["backlog_max", "schedules_max"]),
+            st.integers(0, 12),
+            st.just(10),
+        ),
+        max_size=2,
+    ).map(tuple),
     queues=st.none() | st.lists(queues, max_size=3).map(tuple),
     schedules=st.none()
     | st.lists(st.booleans(), max_size=8).map(

@@ -23,10 +23,10 @@ from tests.stores.home import KINDS
 from tickwork.core.delivery.endpoint import ENDPOINTS_QUEUE
 from tickwork.core.health import Check
 from tickwork.core.message.outcome import Failed
-from tickwork.core.model import DEFAULT, SYSTEM, Fate, Scope
+from tickwork.core.model import DEFAULT, SYSTEM, Fate, Scope, Tenant
 from tickwork.core.schedule.model import Retry
 from tickwork.core.workflow.model import RunEnd, RunStatus
-from tickwork.errors import InvalidInput
+from tickwork.errors import BacklogFull, InvalidInput
 from tickwork.ops.cluster import pause_all, widen_windows
 from tickwork.ops.context import Context
 from tickwork.ops.health import look_at_health
@@ -95,6 +95,61 @@ async def test_a_queue_that_nobody_consumes_is_told_from_one_that_is_slow(
     assert await codes(store, "queues") == [("dead_letters", WORK), ("queue_paused", WORK)]
     (stranger,) = await make_tenants(store, "stranger")
     assert await codes(store, "queues", scope=stranger) == []
+
+
+async def test_a_queue_that_is_full_refuses_sends_and_is_reported(store: Store) -> None:
+    await make_queue(store, backlog_bytes_max=128_000)
+    assert await codes(store, "queues") == []
+    await send(store, body=b"x" * 116_000)
+    assert await codes(store, "queues") == [("queue_nearly_full", WORK)]
+    await send(store, body=b"x" * 11_500)
+    health = await look_at_health(Context(store, DEFAULT), checks=["queues"])
+    (problem,) = health.problems
+    assert (problem.code, problem.name) == ("queue_full", WORK)
+    with pytest.raises(BacklogFull):
+        await send(store, body=b"x" * 2_000)
+    await store.queues.purge(DEFAULT, WORK)
+    assert await codes(store, "queues") == []
+
+
+async def test_a_quota_of_the_tenant_that_is_used_up_is_reported(
+    store: Store, clock: VirtualClock
+) -> None:
+    limits = Tenant(id="acme", backlog_max=10, schedules_max=1, emails_per_day=10)
+    await store.tenants.put(SYSTEM, limits)
+    acme = Scope("acme")
+    await make_queue(store, scope=acme)
+    assert await codes(store, "quotas", scope=acme) == []
+    for _ in range(10):
+        await send(store, scope=acme)
+    await created_due(store, clock, scope=acme)
+    assert await store.tenants.take_emails(acme, 9) is not None
+    health = await look_at_health(Context(store, acme), checks=["quotas"])
+    assert [(problem.code, problem.name, problem.count) for problem in health.problems] == [
+        ("quota_reached", "acme", 10),
+        ("quota_reached", "acme", 1),
+        ("quota_near", "acme", 9),
+    ]
+    assert health.problems[0].what == (
+        "Tenant acme has 10 of the 10 waiting messages that it may have: sends are refused until "
+        "some are handled."
+    )
+    assert await codes(store, "quotas") == []
+    clock.advance(seconds=86_400)
+    assert len(await codes(store, "quotas", scope=acme)) == 2
+
+
+async def test_a_process_that_is_silent_is_reported_until_others_have_its_work(
+    store: Store, clock: VirtualClock
+) -> None:
+    await make_alive(store)
+    await join(store, ttl_seconds=5)
+    clock.advance(seconds=9)
+    assert await codes(store, "processes") == []
+    clock.advance(seconds=1)
+    assert await codes(store, "processes") == [("node_silent", "node")]
+    await store.reaper.reap(SYSTEM, 10)
+    assert await codes(store, "processes") == []
 
 
 async def test_a_schedule_is_reported_while_it_is_late_failing_or_parked(

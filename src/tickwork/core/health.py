@@ -3,8 +3,9 @@
 | check | reads |
 |---|---|
 | `pauses` | whether everything is paused, windows are widened, the tenant is suspended |
-| `processes` | roles that no live process has, shards without a leader |
-| `queues` | paused ones, waiting messages, failed attempts, dead letters |
+| `processes` | roles that no live process has, shards without a leader, silent processes |
+| `quotas` | quotas of the tenant that are used up, or nearly |
+| `queues` | paused and full ones, waiting messages, failed attempts, dead letters |
 | `schedules` | parked ones, those that are late, those whose last slot failed |
 | `endpoints` | those that are failing or disabled |
 | `deliveries` | those that died in the last day |
@@ -38,9 +39,16 @@ from tickwork.core.health_facts import (
 from tickwork.core.limits import HIDDEN_QUEUES, is_hidden
 from tickwork.core.message.error_summary import summary
 from tickwork.core.queue.stats import LATE_SECONDS
+from tickwork.core.tenant_limits import QuotaUse
 
 NAMED_MAX = 5
 """Maximum number of things of one kind that are reported one by one; more are one problem."""
+
+NEARLY = 0.9
+"""Share of a limit from which on it is reported as nearly used up."""
+
+FULL = 0.99
+"""Share of the bytes that may wait from which on a queue is reported as full."""
 
 DIVERGED = "diverged"
 """Status of a run whose code asks for other steps than are on record."""
@@ -51,6 +59,7 @@ class Check(StrEnum):
 
     PAUSES = "pauses"
     PROCESSES = "processes"
+    QUOTAS = "quotas"
     QUEUES = "queues"
     SCHEDULES = "schedules"
     ENDPOINTS = "endpoints"
@@ -96,11 +105,12 @@ _ROLES = {
 }
 
 _WORST_FIRST = (
-    "cluster_paused", "tenant_suspended", "no_scheduler", "no_worker", "shards_without_leader",
+    "cluster_paused", "tenant_suspended", "node_silent", "no_scheduler", "no_worker",
+    "shards_without_leader", "quota_reached", "queue_full",
     "no_consumer", "run_diverged", "schedule_parked", "endpoint_disabled", "run_failed",
     "dead_letters", "delivery_dead",
     "schedule_late", "queue_late", "endpoint_failing", "schedule_failing", "queue_failing",
-    "queue_paused", "windows_widened", "queues_not_read",
+    "quota_near", "queue_nearly_full", "queue_paused", "windows_widened", "queues_not_read",
 )  # fmt: skip
 """Codes of problems: errors, and then warnings."""
 
@@ -147,6 +157,8 @@ def _problems(facts: Facts) -> Iterator[HealthProblem]:
     is_stopped = pauses.paused_at is not None or pauses.suspended_tenant is not None
     yield from _of_pauses(pauses)
     yield from _of_processes(facts.processes or Processes())
+    for quota in facts.quotas or ():
+        yield from _of_quota(facts.tenant, quota)
     for queue in facts.queues or ():
         yield from _of_queue(queue, facts.now, is_stopped=is_stopped)
     if facts.has_more_queues:
@@ -190,6 +202,15 @@ def _of_pauses(pauses: Pauses) -> Iterator[HealthProblem]:
 
 
 def _of_processes(processes: Processes) -> Iterator[HealthProblem]:
+    for node in processes.silent_nodes:
+        yield _problem(
+            "node_silent",
+            f"Process {node.name} does not answer, and nobody has taken over what it does.",
+            "Restart it, or start another one; see the nodes: tickwork nodes.",
+            "nodes",
+            node.name,
+            since=node.since,
+        )
     for role in processes.missing_roles:
         start = f"Start one: tickwork run your.module:app --roles {role}."
         yield _problem(f"no_{role}", _ROLES[role], start, "cluster")
@@ -202,6 +223,44 @@ def _of_processes(processes: Processes) -> Iterator[HealthProblem]:
             "cluster",
             count=shards,
         )
+
+
+_QUOTAS = {
+    "backlog_max": ("waiting message", "sends are refused until some are handled"),
+    "emails_per_day": ("email of today", "emails wait until tomorrow"),
+    "schedules_max": ("schedule", "no other can be created"),
+}
+
+
+def _of_quota(tenant: str, quota: QuotaUse) -> Iterator[HealthProblem]:
+    if quota.most <= 0 or quota.used < quota.most * NEARLY:
+        return
+    noun, follows = _QUOTAS[quota.name]
+    nouns = noun.replace("email ", "emails ") if "email" in noun else f"{noun}s"
+    has = f"Tenant {tenant} has {quota.used:,} of the {quota.most:,} {nouns} that it may have"
+    is_used_up = quota.used >= quota.most
+    yield _problem(
+        "quota_reached" if is_used_up else "quota_near",
+        f"{has}: {follows}." if is_used_up else f"{has}.",
+        f"Raise it: tickwork tenants limits {tenant} --{quota.name.replace('_', '-')} N.",
+        "tenant",
+        tenant,
+        count=quota.used,
+    )
+
+
+def _of_backlog(queue: QueueFacts) -> Iterator[HealthProblem]:
+    if queue.bytes_max is None or queue.bytes < queue.bytes_max * NEARLY:
+        return
+    has = f"Queue {queue.name} has {queue.bytes:,} of the {queue.bytes_max:,} bytes that may wait"
+    is_full = queue.bytes >= queue.bytes_max * FULL
+    yield _problem(
+        "queue_full" if is_full else "queue_nearly_full",
+        f"{has}: sends that do not fit are refused." if is_full else f"{has}.",
+        f"Add workers, or raise its backlog_bytes_max: tickwork queues update {queue.name}.",
+        "queue",
+        queue.name,
+    )
 
 
 def _of_queue(queue: QueueFacts, now: datetime, *, is_stopped: bool) -> Iterator[HealthProblem]:
@@ -217,6 +276,7 @@ def _of_queue(queue: QueueFacts, now: datetime, *, is_stopped: bool) -> Iterator
             count=queue.dead,
             at_least=is_bounded,
         )
+    yield from _of_backlog(queue)
     age = queue.oldest_age_seconds or 0
     is_late = age > LATE_SECONDS and not queue.paused and not is_stopped
     if is_hidden(name):

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import NamedTuple
 from uuid import UUID
 
 from msgspec import Struct
+
+from tickwork.core.tenant_limits import QuotaUse
 
 RECENT_SECONDS = 86_400
 """Seconds for which a failed run or a dead delivery is reported."""
@@ -25,16 +28,25 @@ class Pauses(Struct, frozen=True, kw_only=True):
     suspended_tenant: str | None = None
 
 
+class SilentNode(NamedTuple):
+    """A process whose heartbeats stopped, and of whose work nobody took care yet."""
+
+    name: str
+    since: datetime
+
+
 class Processes(Struct, frozen=True, kw_only=True):
-    """What no live process does."""
+    """What no live process does, and the processes that do not answer."""
 
     missing_roles: tuple[str, ...] = ()
     shards_without_leader: int = 0
+    silent_nodes: tuple[SilentNode, ...] = ()
 
 
 class QueueFacts(Struct, frozen=True, kw_only=True):
     """A queue: `failed` counts attempts that failed in the last 30 minutes, `taken` messages that
-    ended or were tried in the last five. The numbers of `at_least` may be larger."""
+    ended or were tried in the last five. The numbers of `at_least` may be larger. `bytes_max` is
+    the cap for the bytes that wait, if it has one."""
 
     name: str
     paused: bool = False
@@ -45,6 +57,8 @@ class QueueFacts(Struct, frozen=True, kw_only=True):
     oldest_age_seconds: float | None = None
     failed: int = 0
     taken: int = 0
+    bytes: int = 0
+    bytes_max: int | None = None
 
 
 class ScheduleFacts(Struct, frozen=True):
@@ -87,8 +101,10 @@ class Facts(Struct, frozen=True, kw_only=True):
     """What was read. None: it was not."""
 
     now: datetime
+    tenant: str = "default"
     pauses: Pauses | None = None
     processes: Processes | None = None
+    quotas: tuple[QuotaUse, ...] | None = None
     queues: tuple[QueueFacts, ...] | None = None
     has_more_queues: bool = False
     schedules: tuple[ScheduleFacts, ...] | None = None

@@ -57,6 +57,15 @@ COUNTED = {
     ),
 }
 
+
+class QuotaUse(NamedTuple):
+    """How much of a quota is used: `most` may be."""
+
+    name: str
+    used: int
+    most: int
+
+
 _INACTIVE = frozenset({ScheduleStatus.COMPLETED, ScheduleStatus.DELETED})
 """Statuses of schedules that do not count towards the limit."""
 

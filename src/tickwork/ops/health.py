@@ -21,6 +21,7 @@ from tickwork.core.health_facts import (
     Processes,
     QueueFacts,
     ScheduleFacts,
+    SilentNode,
 )
 from tickwork.core.model import SYSTEM, StoredQueue
 from tickwork.core.queue.stats import LATE_SECONDS, CounterName, QueueStats
@@ -42,6 +43,9 @@ COUNTED_MAX = 1_000
 TAKEN_SECONDS = 300
 """Seconds after which a queue of which nobody took a message has no consumer."""
 
+SILENT_SECONDS = 5
+"""Seconds after the end of its lease from which on a process that is still there is reported."""
+
 _FAILED = (CounterName.RETRIED, CounterName.LOST)
 _TAKEN = (*_FAILED, CounterName.DONE, CounterName.DEAD)
 
@@ -60,11 +64,14 @@ async def look_at_health(
         raise InvalidInput([FieldError("check", fault)])
     now = await context.store.now()
     since = now - timedelta(seconds=RECENT_SECONDS)
-    facts = Facts(now=now)
+    facts = Facts(now=now, tenant=own_tenant(context.scope))
     if Check.PAUSES in wanted:
         facts = structs.replace(facts, pauses=await _pauses(context))
     if Check.PROCESSES in wanted:
-        facts = structs.replace(facts, processes=await _processes(context.store))
+        facts = structs.replace(facts, processes=await _processes(context.store, now))
+    if Check.QUOTAS in wanted:
+        quotas = await context.store.tenants.quota_use(context.scope)
+        facts = structs.replace(facts, quotas=quotas)
     if Check.QUEUES in wanted:
         queues = await context.store.queues.list(context.scope)
         read = await _queues(context, queues[:QUEUES_READ_MAX], now)
@@ -101,11 +108,15 @@ async def _pauses(context: Context) -> Pauses:
     )
 
 
-async def _processes(store: Store) -> Processes:
-    shards = await store.shards.list(SYSTEM)
+async def _processes(store: Store, now: datetime) -> Processes:
+    shards, nodes = await store.shards.list(SYSTEM), await store.nodes.list(SYSTEM)
+    silent = now - timedelta(seconds=SILENT_SECONDS)
     return Processes(
         missing_roles=await roles_without_process(store),
         shards_without_leader=sum(shard.node is None for shard in shards),
+        silent_nodes=tuple(
+            SilentNode(node.name, node.expires_at) for node in nodes if node.expires_at <= silent
+        ),
     )
 
 
@@ -113,12 +124,17 @@ async def _queues(
     context: Context, queues: Sequence[StoredQueue], now: datetime
 ) -> tuple[QueueFacts, ...]:
     found = await context.store.stats.queues(context.scope, queues, at_most=COUNTED_MAX)
+    capped = [queue.id for queue in queues if queue.settings.backlog_bytes_max is not None]
+    waiting = await context.store.queues.backlog_bytes(SYSTEM, capped)
     return tuple(
-        _queue_facts(queue, stats, now) for queue, stats in zip(queues, found, strict=True)
+        _queue_facts(queue, stats, waiting.get(queue.id, 0), now)
+        for queue, stats in zip(queues, found, strict=True)
     )
 
 
-def _queue_facts(queue: StoredQueue, stats: QueueStats, now: datetime) -> QueueFacts:
+def _queue_facts(
+    queue: StoredQueue, stats: QueueStats, waiting_bytes: int, now: datetime
+) -> QueueFacts:
     lately = now - timedelta(seconds=TAKEN_SECONDS)
     return QueueFacts(
         name=queue.name,
@@ -130,6 +146,8 @@ def _queue_facts(queue: StoredQueue, stats: QueueStats, now: datetime) -> QueueF
         oldest_age_seconds=stats.oldest_age_seconds,
         failed=_sum(stats, _FAILED),
         taken=_sum(stats, _TAKEN, since=lately),
+        bytes=waiting_bytes,
+        bytes_max=queue.settings.backlog_bytes_max,
     )
 
 

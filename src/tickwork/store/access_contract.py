@@ -19,7 +19,7 @@ from tickwork.core.model import Scope, Tenant
 from tickwork.core.request import StoredRequest
 from tickwork.core.session import Session
 from tickwork.core.stream import StreamEvent
-from tickwork.core.tenant_limits import MessageQuota
+from tickwork.core.tenant_limits import MessageQuota, QuotaUse
 
 
 class ApiKeys(Protocol):
@@ -157,6 +157,10 @@ class Tenants(Protocol):
 
     async def quota(self, scope: Scope) -> MessageQuota:
         """Returns the tenant's quotas for messages. They are cached for seconds."""
+
+    async def quota_use(self, scope: Scope) -> tuple[QuotaUse, ...]:
+        """Returns how much the tenant has used of its quotas for schedules, waiting messages and
+        emails, by name; only of those that it has."""
 
     async def admit(self, scope: Scope, messages: int, payload_bytes: int) -> None:
         """Charges messages, the largest of `payload_bytes`, to the tenant's quotas before they are

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from datetime import datetime
 from typing import Any, Protocol
 from uuid import UUID
@@ -107,6 +107,9 @@ class Queues(Protocol):
 
     async def counts(self, scope: Scope, name: str, *, at_most: int | None = None) -> Counts:
         """Returns the number of messages in each state. Each count stops at `at_most`."""
+
+    async def backlog_bytes(self, scope: Scope, ids: Collection[UUID]) -> dict[UUID, int]:
+        """Returns the bytes of bodies that wait in queues with a cap; system only."""
 
     async def mark_pulled(self, scope: Scope, name: str) -> None:
         """Notes that a consumer asks for messages of a queue now."""

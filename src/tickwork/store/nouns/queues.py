@@ -4,12 +4,13 @@ PostgreSQL counts many in one statement and caches those that it sends to."""
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Collection
 from datetime import datetime
 from uuid import UUID
 
 import msgspec
 
-from tickwork.core.limits import check_limit, is_name
+from tickwork.core.limits import check_limit, check_system, is_name
 from tickwork.core.model import (
     BEFORE_QUEUES,
     QueuePosition,
@@ -37,6 +38,7 @@ _PAUSE = Statement("pause_queue")
 _COUNT = Statement("count_queues")
 _COUNT_CLAIMS = Statement("count_claims")
 _MARK_PULLED = Statement("mark_pulled")
+_BACKLOG_BYTES = Statement("backlog_bytes", id=Kind.ID)
 _PULLED_AT = Statement("pulled_at", pulled_at=Kind.TIME)
 
 _SETTINGS = msgspec.json.Decoder(QueueSettings)
@@ -106,6 +108,12 @@ class Queues(Noun, ABC):
         queue = yield from _find_own(scope, name)
         yield from _PAUSE.execute(queue.id, False)
         yield Wake(frozenset({queue.id}))
+
+    @reads
+    def backlog_bytes(self, scope: Scope, ids: Collection[UUID]) -> Steps[dict[UUID, int]]:
+        check_system(scope)
+        rows = yield from _BACKLOG_BYTES.fetch_each([(queue_id,) for queue_id in ids])
+        return {row["id"]: row["bytes"] for row in rows}
 
     @changes
     def mark_pulled(self, scope: Scope, name: str) -> Steps[None]:

@@ -8,7 +8,7 @@ import msgspec
 
 from tickwork.core.limits import check_limit, is_name
 from tickwork.core.model import Scope, Tenant
-from tickwork.core.tenant_limits import check_tenant, spend_rate
+from tickwork.core.tenant_limits import QuotaUse, check_tenant, spend_rate
 from tickwork.errors import Conflict, NotFound
 from tickwork.store.ids import FIRST_TENANT, LAST_TENANT, Moment, own_tenant
 from tickwork.store.shared.columns import Kind
@@ -34,6 +34,7 @@ _COUNT_CLAIMS = Statement("count_tenant_claims")
 _TAKE_EMAILS = Statement("take_emails")
 _RETURN_EMAILS = Statement("return_emails")
 _COUNT_MESSAGES = Statement("count_tenant_messages")
+_QUOTA_USE = Statement("quota_use")
 _LOCK_RATE = Statement("lock_message_rate", messages_spent_until=Kind.TIME, now=Kind.TIME)
 _SPEND_RATE = Statement("spend_message_rate")
 LOCK_QUOTAS = Statement("lock_counted_quotas")
@@ -98,6 +99,19 @@ class Tenants(Noun):
     @writes(repeatable=False, is_single=True)
     def return_emails(self, scope: Scope, emails: int, day: int) -> Steps[None]:
         yield from _RETURN_EMAILS.execute(own_tenant(scope), emails, day)
+
+    @reads
+    def quota_use(self, scope: Scope) -> Steps[tuple[QuotaUse, ...]]:
+        tenant = yield from find_tenant(own_tenant(scope))
+        if tenant is None:
+            raise NotFound("tenant", own_tenant(scope))
+        used = dict((yield from _QUOTA_USE.fetch_row(tenant.id, NOW)) or {})
+        if tenant.backlog_max is not None:
+            used["backlog_max"] = yield from _COUNT_MESSAGES.fetch_value(
+                tenant.id, tenant.backlog_max
+            )
+        limits = ((name, getattr(tenant, name)) for name in sorted(used))
+        return tuple(QuotaUse(name, used[name], most) for name, most in limits if most is not None)
 
     @reads
     def _read(self, tenant_id: str) -> Steps[Tenant | None]:
