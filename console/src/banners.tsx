@@ -1,9 +1,9 @@
 // What concerns every page: everything stands still or is slowed, or the server is gone.
 
-import { get, post, session, silentSince, type Schemas } from './api'
-import { readAgain } from './live'
+import { get, silentSince } from './api'
 import { useLoad } from './load'
-import { A, Act, say, Text, Time } from './parts'
+import { Time } from './parts'
+import { Repair, Wrong } from './repair'
 import { zoneShown } from './settings'
 import { clockInZone } from './time'
 
@@ -22,38 +22,16 @@ export function Banners() {
       {loaded.data?.problems.map((problem) => (
         <div class={`box ${problem.severity === 'error' ? 'bad' : 'warn'}`} role="status" key={problem.code}>
           <strong>
-            <Text>{problem.what}</Text>
+            <Wrong problem={problem} />
           </strong>{' '}
           {problem.since && (
             <>
               Since <Time at={problem.since} isLong />{' '}
             </>
           )}
-          <End problem={problem} />
+          <Repair problem={problem} />
         </div>
       ))}
     </div>
   )
-}
-
-/** What ends it. */
-function End({ problem }: { problem: Schemas['HealthProblem'] }) {
-  const end = (text: string, act: () => Promise<unknown>) =>
-    act().then(() => {
-      say(text)
-      readAgain()
-    })
-  if (problem.code === 'cluster_paused')
-    return (
-      <Act needs="admin" onAct={() => end('Resumed.', () => post('/v1/cluster/resume'))}>
-        Resume everything
-      </Act>
-    )
-  if (problem.code === 'windows_widened')
-    return (
-      <Act needs="admin" onAct={() => end('Narrowed.', () => post('/v1/cluster/widen', { body: { seconds: 0 } }))}>
-        Narrow the windows
-      </Act>
-    )
-  return session.value?.owner ? null : <A to={`/settings/${encodeURIComponent(problem.name ?? '')}`}>The tenant</A>
 }

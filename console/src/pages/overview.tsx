@@ -5,6 +5,7 @@ import { Chart } from '../chart'
 import { useLoad, type Loaded } from '../load'
 import { A, amount, bounded, count, Failure, List, Loading, Show, Subject, Table, Text, Time, Title } from '../parts'
 import { path } from '../place'
+import { Repair, Wrong } from '../repair'
 import { ago, duration } from '../time'
 
 const SLOW_SECONDS = 60
@@ -140,7 +141,6 @@ function Card({ to, name, number, isBad }: { to: string; name: string; number: s
 }
 
 type Health = Schemas['HealthReport']
-type Problem = Health['problems'][number]
 
 /** Whether all is well, which only a whole answer can say; otherwise what is wrong, worst first. */
 function Status({ of }: { of: Loaded<Health> }) {
@@ -158,7 +158,7 @@ function Status({ of }: { of: Loaded<Health> }) {
   if (ok)
     return (
       <p class="box good">
-        <strong>✓ All is well.</strong> Queues, schedules, endpoints, deliveries, runs and processes were checked.
+        <strong>✓ All is well.</strong> Queues, schedules, endpoints, deliveries, runs, quotas and processes were checked.
       </p>
     )
   return (
@@ -166,52 +166,22 @@ function Status({ of }: { of: Loaded<Health> }) {
       <h2>{count(problems.length, 'problem')}, worst first</h2>
       <ul class="problems">
         {problems.map((problem) => (
-          <li key={`${problem.code} ${problem.name}`} class={`box ${problem.severity === 'error' ? 'bad' : 'warn'}`}>
+          <li key={`${problem.code} ${problem.name} ${problem.what}`} class={`box ${problem.severity === 'error' ? 'bad' : 'warn'}`}>
             <p>
               <strong>
-                <Linked problem={problem} />
+                <Wrong problem={problem} />
               </strong>{' '}
               {problem.since && <Time at={problem.since} isLong />}
             </p>
-            <p class="soft">
-              <Text>{problem.action}</Text>
-            </p>
+            <div class="row">
+              <span class="soft">
+                <Text>{problem.action}</Text>
+              </span>
+              <Repair problem={problem} />
+            </div>
           </li>
         ))}
       </ul>
     </section>
   )
-}
-
-function Linked({ problem }: { problem: Problem }) {
-  const [to, values] = linkTo(problem)
-  const text = <Text>{problem.what}</Text>
-  return to ? <A to={to} values={values}>{text}</A> : text
-}
-
-/** The page about a problem. */
-function linkTo({ code, kind, name }: Problem): [to?: string, values?: Record<string, string>] {
-  switch (kind) {
-    case 'queue':
-      return [path('queues', name ?? '')]
-    case 'dead_letters':
-      return [path('dead', name ?? '')]
-    case 'schedule':
-      return [path('schedules', name ?? '')]
-    case 'endpoint':
-      return [path('endpoints', name ?? '')]
-    case 'workflow':
-      return [path('workflows', name ?? ''), { status: code === 'run_diverged' ? 'diverged' : 'failed' }]
-    case 'tenant':
-      return [path('settings', name ?? '')]
-    case 'schedules':
-      return ['/schedules', code === 'schedule_parked' ? { status: 'parked' } : { order: 'next_due_at' }]
-    case 'deliveries':
-      return ['/deliveries', { status: 'dead' }]
-    case 'endpoints':
-    case 'queues':
-      return [`/${kind}`]
-    default:
-      return can('admin') ? ['/nodes'] : []
-  }
 }

@@ -1,9 +1,9 @@
 // All queues, and one: rates, states, ages, and the messages in it.
 
-import { get, post, put, type Schemas } from '../api'
+import { get, patch, post, put, type Schemas } from '../api'
 import { Chart } from '../chart'
 import { ROWS, useList, useLoad } from '../load'
-import { A, Act, amount, Area, ask, bounded, count, Facts, Filter, Input, List, say, Show, Spark, State, Table, Text, Time, Title, type Column } from '../parts'
+import { A, Act, amount, Area, Ask, ask, bounded, count, Facts, Filter, Input, List, say, Show, Spark, State, Table, Text, Time, Title, type Column } from '../parts'
 import { path, usePlace } from '../place'
 import { duration, lastMinutes } from '../time'
 
@@ -84,6 +84,9 @@ export function Queues() {
   )
 }
 
+const OPTIONAL: readonly string[] = ['rate_per_second', 'tenant_claimed_max', 'backlog_bytes_max']
+const SETTINGS = ['max_retries', 'timeout_seconds', 'retention_seconds', 'max_batch_size', 'rate_per_second', 'tenant_claimed_max', 'backlog_bytes_max'] as const
+
 export function Queue({ name }: { name: string }) {
   const queue = useLoad(
     name,
@@ -143,6 +146,22 @@ export function Queue({ name }: { name: string }) {
                 >
                   Send a message
                 </Act>
+                <Ask
+                  needs="manage"
+                  title={`Settings of ${name}`}
+                  text={`${data.declared_by ? `The app ${data.declared_by} declares this queue: what it declares holds again when it starts. ` : ''}An empty field of the last three means no limit.`}
+                  fields={SETTINGS.map((each) => (
+                    <Input key={each} label={each.replaceAll('_', ' ')} name={each} type="number" min={0} step="any" required={!OPTIONAL.includes(each)} value={String(data[each] ?? '')} />
+                  ))}
+                  act="Save the settings"
+                  run={async (values) => {
+                    const wanted = SETTINGS.map((each) => [each, values[each] ? Number(values[each]) : null] as const)
+                    await patch('/v1/queues/{queue}', { ...named, body: Object.fromEntries(wanted.filter(([each, value]) => value !== data[each])) })
+                    done('Saved.')
+                  }}
+                >
+                  Change settings
+                </Ask>
                 <Act
                   needs="manage"
                   isDanger
@@ -201,6 +220,7 @@ export function Queue({ name }: { name: string }) {
                   ['dead-letter queue', data.dead_letter_queue && <A to={path('queues', data.dead_letter_queue)}>{data.dead_letter_queue}</A>],
                   ['rate per second', data.rate_per_second],
                   ['claimed by a tenant at most', data.tenant_claimed_max],
+                  ['bytes that may wait', data.backlog_bytes_max && amount(data.backlog_bytes_max)],
                   ['pushed to', data.push_to],
                   ['limit', data.limit],
                 ]}
