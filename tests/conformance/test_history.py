@@ -226,28 +226,29 @@ async def calls_of_entities(store: Store, clock: VirtualClock) -> set[Ended]:
     return {(message.id, "discarded", "deleted", 0) for message in (first, second)}
 
 
-@pytest.mark.parametrize(
-    "end",
-    [
-        acked,
-        acked_one_by_one,
-        acked_in_order,
-        acked_with_sends,
-        acked_after_retries,
-        duplicates,
-        batch_items,
-        settled_with_rows,
-        failed,
-        failed_into_another_queue,
-        expired,
-        kept_too_long,
-        lost_with_workers,
-        lost_with_a_lease,
-        removed_by_people,
-        slots,
-        calls_of_entities,
-    ],
-)
+ENDINGS = [
+    acked,
+    acked_one_by_one,
+    acked_in_order,
+    acked_with_sends,
+    acked_after_retries,
+    duplicates,
+    batch_items,
+    settled_with_rows,
+    failed,
+    failed_into_another_queue,
+    expired,
+    kept_too_long,
+    lost_with_workers,
+    lost_with_a_lease,
+    removed_by_people,
+    slots,
+    calls_of_entities,
+]
+"""Every way in which messages end. Each returns what became of them."""
+
+
+@pytest.mark.parametrize("end", ENDINGS)
 async def test_whatever_ends_leaves_one_record(
     store: Store, clock: VirtualClock, end: Callable[[Store, VirtualClock], Awaitable[set[Ended]]]
 ) -> None:

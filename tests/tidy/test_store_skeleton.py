@@ -280,6 +280,8 @@ STATEMENTS: dict[Path, Listed] = {
         ),
         "part of recording what became of messages": (
             "fragments/marked_chunks",
+            "performance/count_ended",
+            "performance/count_plain_ended",
             "history/kept_history",
             "history/mark_correlations",
             "history/mark_history",

@@ -1,4 +1,4 @@
-"""Background tasks that maintain a store: reaper, pruner, counters; and the clock offset.
+"""Background tasks that maintain a store: reaper, pruner, counters, roll-up; and the clock offset.
 
 Every node runs all of them. Each pass is bounded and skips what another node is working on, so
 many nodes do no harm, and one live node is enough. The depth of queues is measured by one node: the
@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from tickwork.core.model import SYSTEM
+from tickwork.core.queue.performance import ROLL_UP_SECONDS, ROLLED_UP_MAX
 from tickwork.ops.queues import queue_depths
 from tickwork.service.loop import Step
 from tickwork.service.observe import ClockOffset, Observer
@@ -69,6 +70,10 @@ def maintenance_tasks(
         await store.stats.flush(SYSTEM)
         return FLUSH_SECONDS
 
+    async def roll_up() -> float:
+        noted = await store.performance.roll_up(SYSTEM, ROLLED_UP_MAX)
+        return 0.0 if noted >= ROLLED_UP_MAX else ROLL_UP_SECONDS
+
     async def measure_clock() -> float:
         await clock_offset.measure(store)
         return CLOCK_SECONDS
@@ -77,6 +82,7 @@ def maintenance_tasks(
         MaintenanceTask("reaper", reap),
         MaintenanceTask("pruner", prune),
         MaintenanceTask("tallies", flush),
+        MaintenanceTask("roll-up", roll_up),
         MaintenanceTask("clock", measure_clock),
     ]
 

@@ -51,6 +51,7 @@ from tickwork.store.message_contract import (
     DeadLetters,
     History,
     Messages,
+    PerformanceRows,
     Queues,
     Stats,
     Traces,
@@ -159,6 +160,10 @@ class Store(Protocol):
     @property
     def history(self) -> History:
         """Messages that have ended."""
+
+    @property
+    def performance(self) -> PerformanceRows:
+        """How messages fared."""
 
     @property
     def calendars(self) -> Calendars:

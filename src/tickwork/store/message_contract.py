@@ -45,6 +45,7 @@ from tickwork.core.model import (
     SettleResult,
     StoredQueue,
 )
+from tickwork.core.queue.performance import PeriodPerformance, Width
 from tickwork.core.queue.rooms import Line
 from tickwork.core.queue.stats import QueueStats, Waiting
 from tickwork.core.trace import TraceRecord
@@ -381,6 +382,29 @@ class History(Protocol):
 
     async def set_default(self, scope: Scope, default: HistoryDefault) -> None:
         """Sets what these queues keep."""
+
+
+class PerformanceRows(Protocol):
+    """How messages of each queue and type fared, by minute and hour. What ends messages notes it,
+    in the same transaction and whatever history their queues keep."""
+
+    async def roll_up(self, scope: Scope, limit: int) -> int:
+        """Adds up to `limit` notes to the rows of their periods; returns how many. Each is added
+        once. Does nothing while another process does it. System only."""
+
+    async def list(
+        self,
+        scope: Scope,
+        width: Width,
+        since: datetime,
+        until: datetime,
+        limit: int,
+        *,
+        queue: str | None = None,
+        type: str | None = None,  # noqa: A002
+    ) -> tuple[PeriodPerformance, ...]:
+        """Returns rows of the periods that begin in a time, the newest first; of days those of
+        their hours."""
 
 
 class Traces(Protocol):

@@ -18,6 +18,7 @@ from tickwork.core.message.dead_letter import DEAD_LETTER_RETENTION_SECONDS, Sto
 from tickwork.core.message.history import EndedRecord
 from tickwork.core.message.progress import PROGRESS_KEPT_SECONDS
 from tickwork.core.model import EVENT_RETENTION_SECONDS, Pruned, Scope
+from tickwork.core.queue.performance import KEPT_SECONDS, Width
 from tickwork.core.queue.stats import COUNTER_RETENTION_SECONDS, CounterName
 from tickwork.core.request import REQUEST_RETENTION_SECONDS
 from tickwork.core.schedule.firing import FIRINGS_KEPT_SECONDS, FiringRecord
@@ -47,6 +48,8 @@ NOT_COUNTED = {
     Statement("prune_stream"): STREAM_RETENTION_SECONDS,
     Statement("prune_published"): PUBLISHED_RETENTION_SECONDS,
     Statement("prune_types"): TYPES_KEPT_SECONDS,
+    Statement("prune_minutes"): KEPT_SECONDS[Width.MINUTE],
+    Statement("prune_hours"): KEPT_SECONDS[Width.HOUR],
 }
 """Seconds that records are kept which the result does not name, by what deletes them."""
 

@@ -24,6 +24,7 @@ from tickwork.store.nouns.firings import Firings
 from tickwork.store.nouns.history import History
 from tickwork.store.nouns.limits import Limits
 from tickwork.store.nouns.messages import Messages
+from tickwork.store.nouns.performance import PerformanceRows
 from tickwork.store.nouns.requests import Requests
 from tickwork.store.nouns.secrets import Secrets
 from tickwork.store.nouns.sessions import Sessions
@@ -175,7 +176,7 @@ class PostgresStore:
         self.audit = Audit(port)
         self.stream = Stream(port)
         self.traces, self.history = Traces(port), History(port)
-        self.types = Types(port)
+        self.types, self.performance = Types(port), PerformanceRows(port)
         self.endpoints = PostgresEndpoints(port, paths, publisher)
         self.entities = PostgresEntities(port, paths, database, moment, queues, removal, counters)
         self.shards = PostgresShards(database, moment, self.wakeups, layout)

@@ -24,6 +24,7 @@ from tickwork.core.model import (
     LOST_CLAIMS_SEPARATE,
     WAITING_SINCE,
 )
+from tickwork.core.queue.performance import BOUNDS_SECONDS
 from tickwork.core.queue.stats import LATE_SECONDS
 from tickwork.core.schedule.model import OverlapPolicy
 from tickwork.core.schedule.next_slot import AHEAD_SECONDS
@@ -74,5 +75,6 @@ CONSTANTS = {
     "hourly_history_seconds": _literal(HOURLY_HISTORY_SECONDS),
     "mark_characters": _literal(MARK_CHARACTERS),
     "reason_duplicate": _literal(REASON_DUPLICATE),
+    "bounds_seconds": f"'{{{', '.join(map(str, BOUNDS_SECONDS))}}}'::float8[]",
     "system_types": _literals(SYSTEM_TYPES),
 }

@@ -32,6 +32,7 @@ LEFT_OUT = {
     "tickwork_limit_uses": "permits of claims; a copied message has no claim",
     "tickwork_message_history": "what became of messages on the source, where it can be read",
     "tickwork_message_history_marks": "the same",
+    "tickwork_ended_counts": "notes of settlements, which are rolled up within seconds",
     "tickwork_receipts": "answers of sends that a client may ask for again within seconds",
 }
 """Tables that are not copied, with the reason."""

@@ -18,7 +18,7 @@ _REMOVED = (
 )  # fmt: skip
 _ENDED_MESSAGE = (
     "holder", "sent_at", "correlation_id", "causation_id", "schedule_id", "slot", "run",
-    "content_type", "body",
+    "content_type", "visible_at", "body",
 )  # fmt: skip
 
 SQL = load(

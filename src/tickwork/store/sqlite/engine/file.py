@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tickwork.clock import monotonic
+from tickwork.core.queue.performance import bucket_of
 from tickwork.errors import FieldError, InvalidInput, StoreBroken, StoreError, StoreUnavailable
 from tickwork.store.shared.database_url import FROZEN, migrate_command
 from tickwork.store.sqlite.engine.connection import Connection
@@ -113,6 +114,7 @@ class DatabaseFile:
                 cached_statements=_STATEMENTS_CACHED,
             )
             failed.callback(connection.close)
+            connection.create_function("tickwork_bucket", 1, _bucket, deterministic=True)
             self._use_wal(connection)
             for pragma in (_UNSYNCED if self._is_temporary else _SYNCED, *_PRAGMAS):
                 connection.execute(f"PRAGMA {pragma}")
@@ -198,6 +200,10 @@ class DatabaseFile:
         if not os.access(self.path, os.R_OK | os.W_OK) or not os.access(self.path.parent, os.W_OK):
             return StoreBroken(f"{self.path} and its folder must be writable: {error}")
         return StoreUnavailable(f"{self.path} cannot be opened now: {error}")
+
+
+def _bucket(microseconds: int) -> int:
+    return bucket_of(microseconds / 1e6)
 
 
 def locate(path_or_url: str | Path) -> Path:

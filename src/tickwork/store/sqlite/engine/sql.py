@@ -26,7 +26,7 @@ REMOVED_COLUMNS = (
     "tenant, id, claim, holder, queue_id, event_id, key, batch_id, type, source, length(body), "
     "place, claimed_at, attempts, sent_at, correlation_id, causation_id, schedule_id, slot, run, "
     "content_type, CASE WHEN (SELECT settings ->> 'history_bodies' FROM tickwork_queues "
-    "WHERE id = queue_id) THEN hex(body) END"
+    "WHERE id = queue_id) THEN hex(body) END, visible_at"
 )
 """Columns that a DELETE of messages returns for each, in place of `/*removed*/`."""
 
@@ -80,12 +80,15 @@ columns that nearly always have their default are left out if all of them do."""
 TOOK_DIGITS = 15
 """Digits of a duration in microseconds, in a text of many."""
 
+_STARTED_AT = (
+    "CASE WHEN ?7 = '' THEN m.claimed_at "
+    f"ELSE ?1 - CAST(substr(?7, seen.key * {TOOK_DIGITS} + 1, {TOOK_DIGITS}) AS INTEGER) END"
+)
 _PLAIN_ENDED = {
     "outcome": "'done'",
     "reason": "NULL",
     "attempts": "m.attempts + 1",
-    "started_at": "CASE WHEN ?7 = '' THEN m.claimed_at "
-    f"ELSE ?1 - CAST(substr(?7, seen.key * {TOOK_DIGITS} + 1, {TOOK_DIGITS}) AS INTEGER) END",
+    "started_at": _STARTED_AT,
     "run": "CASE WHEN m.slot IS NOT NULL THEN m.run END",
     "content_type": "CASE WHEN ?8 THEN m.content_type END",
     "body": "CASE WHEN ?8 THEN hex(m.body) END",
@@ -108,6 +111,7 @@ SQL = load(
             for index, (name, _) in enumerate(ENDED)
         ),
         "plain_ended": _plain_ended(),
+        "plain_started_at": _STARTED_AT,
         "removed": REMOVED_COLUMNS,
         "claimed": CLAIMED_COLUMNS,
         # A DELETE does not know its table's alias in what it returns.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -49,6 +50,7 @@ class EndedMessage(NamedTuple):
     run: int
     content_type: str
     body: str | None
+    visible_at: int
 
 
 class KeptHistory(NamedTuple):
@@ -61,7 +63,8 @@ class KeptHistory(NamedTuple):
 
 
 def record_history(transaction: Transaction, ended: Iterable[EndedMessage]) -> None:
-    """Stores the records that the queues of the messages keep, in chunks."""
+    """Stores the records that the queues of the messages keep, in chunks, and notes how the
+    messages fared."""
     chunks: dict[tuple[str, bytes, bytes | None], list[EndedMessage]] = {}
     for message in ended:
         name = (message.tenant, message.queue_id, message.holder)
@@ -73,10 +76,12 @@ def record_history(transaction: Transaction, ended: Iterable[EndedMessage]) -> N
         queue = kept[queue_id]
         if queue is None:
             continue
+        _count_ended(transaction, queue.queue, messages)
         recorded = [
             message
             for message in messages
-            if queue.history == "all" or message.outcome is not Outcome.DONE
+            if queue.history == "all"
+            or (queue.history == "failures" and message.outcome is not Outcome.DONE)
         ]
         if recorded:
             records = msgspec.json.encode([_record(message) for message in recorded]).decode()
@@ -85,10 +90,36 @@ def record_history(transaction: Transaction, ended: Iterable[EndedMessage]) -> N
             mark_chunk(transaction, queue.drop_at, rowid, _marks(recorded))
 
 
+def _count_ended(transaction: Transaction, queue: str, messages: Iterable[EndedMessage]) -> None:
+    """Notes how messages of a tenant and queue fared, for each type."""
+    types: dict[str | None, list[EndedMessage]] = {}
+    for message in messages:
+        types.setdefault(message.type, []).append(message)
+    for type_, ended in types.items():
+        outcomes = Counter(message.outcome for message in ended)
+        ran = [
+            (message.started_at, message.visible_at)
+            for message in ended
+            if message.started_at is not None
+        ]
+        values = (
+            transaction.now, ended[0].tenant, queue, type_, outcomes[Outcome.DONE],
+            outcomes[Outcome.DEAD] + outcomes[Outcome.EXPIRED], outcomes[Outcome.DISCARDED],
+            _durations(started - visible for started, visible in ran),
+            _durations(transaction.now - started for started, _ in ran),
+        )  # fmt: skip
+        transaction.execute(SQL.count_ended, values)
+
+
+def _durations(microseconds: Iterable[int]) -> str:
+    """Durations as JSON; a clock that was set back makes none negative."""
+    return msgspec.json.encode([max(duration, 0) for duration in microseconds]).decode()
+
+
 def kept_history(transaction: Transaction, queue_id: bytes) -> KeptHistory | None:
-    """What a queue keeps; None if it keeps nothing."""
+    """What a queue keeps; None if there is no such queue."""
     row = transaction.execute(SQL.kept_history, (queue_id,)).fetchone()
-    if row is None or row[1] == "off":
+    if row is None:
         return None
     name, history, seconds, has_bodies = row
     dropped = to_microseconds(drop_at(from_microseconds(transaction.now), seconds))
@@ -106,9 +137,10 @@ class PlainHistory(NamedTuple):
     took: Sequence[float | None]
 
     def record(self, transaction: Transaction, queue_id: bytes, *, is_correlated: bool) -> None:
-        """Stores the records of the messages of a queue. They are not deleted yet."""
+        """Stores the records of the messages of a queue, and notes how they fared. They are not
+        deleted yet."""
         queue = kept_history(transaction, queue_id)
-        if queue is None or queue.history != "all":
+        if queue is None:
             return
         long = ""
         if None not in self.took:
@@ -117,6 +149,9 @@ class PlainHistory(NamedTuple):
             transaction.now, queue.drop_at, self.tenant, queue.queue, self.holder, self.rowids,
             long, queue.has_bodies, queue_id,
         )  # fmt: skip
+        transaction.execute(SQL.count_plain_ended, values)
+        if queue.history != "all":
+            return
         (rowid,) = transaction.execute(SQL.record_plain_history, values).fetchone()
         mark_chunk(transaction, queue.drop_at, rowid, map(mark_of_id, self.ids))
         if is_correlated:

@@ -34,8 +34,8 @@ REMOVAL_CHUNK_MESSAGES = 1_000
 (
     TENANT, ID, _CLAIM, HOLDER, QUEUE_ID, EVENT_ID, KEY, BATCH_ID, TYPE, SOURCE, BYTES, ROWID,
     CLAIMED_AT, ATTEMPTS, SENT_AT, CORRELATION_ID, CAUSATION_ID, SCHEDULE_ID, SLOT, RUN,
-    CONTENT_TYPE, BODY,
-) = range(22)  # fmt: skip
+    CONTENT_TYPE, BODY, VISIBLE_AT,
+) = range(23)  # fmt: skip
 FENCE = slice(TENANT, QUEUE_ID)
 
 _kind = itemgetter(QUEUE_ID, TENANT, TYPE, SOURCE)
@@ -181,6 +181,7 @@ def _ended(
         run=row[RUN],
         content_type=row[CONTENT_TYPE],
         body=row[BODY],
+        visible_at=row[VISIBLE_AT],
     )
 
 

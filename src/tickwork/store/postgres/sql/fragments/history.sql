@@ -1,7 +1,7 @@
--- The records of messages that a statement ends: those that their queues keep, in chunks. They are the rows
--- of the query in the placeholder.
+-- What is written of messages that a statement ends, which are the rows of the query in the placeholder: a note for each
+-- queue and type, which is rolled up later, and the records that their queues keep, in chunks.
 history_queues AS MATERIALIZED (
-    -- What the queues of these messages keep.
+    -- The names of the queues of these messages, and what they keep.
     SELECT queue.id, queue.name, kept.history, kept.seconds,
         (queue.settings ->> 'history_bodies')::boolean IS TRUE AS has_bodies,
         -- Chunks are dropped together: those of an hour, or of a day if they are kept long.
@@ -20,7 +20,19 @@ history_queues AS MATERIALIZED (
             ) AS history,
             coalesce((queue.settings ->> 'history_seconds')::integer, meta.history_seconds) AS seconds
     ) AS kept
-    WHERE kept.history <> 'off'
+),
+ended_counts AS (
+    INSERT INTO tickwork_ended_counts (ended_at, tenant, queue, type, done, failed, discarded, waits, runs)
+    SELECT
+        e.ended_at, e.tenant, kept.name, e.type,
+        count(*) FILTER (WHERE e.outcome = 'done'), count(*) FILTER (WHERE e.outcome IN ('dead', 'expired')),
+        count(*) FILTER (WHERE e.outcome = 'discarded'),
+        array_agg(greatest(date_part('epoch', e.started_at - e.visible_at), 0)::real)
+            FILTER (WHERE e.started_at IS NOT NULL),
+        array_agg(greatest(date_part('epoch', e.ended_at - e.started_at), 0)::real)
+            FILTER (WHERE e.started_at IS NOT NULL)
+    FROM /*queue*/ AS e JOIN history_queues AS kept ON kept.id = e.queue_id
+    GROUP BY e.ended_at, e.tenant, kept.name, e.type
 ),
 history_chunks AS (
     INSERT INTO tickwork_message_history (ended_at, drop_at, tenant, queue, node, records, marks)
@@ -44,6 +56,6 @@ history_chunks AS (
             || coalesce(array_agg(DISTINCT hashtext('e:' || e.event_id)) FILTER (WHERE e.event_id IS NOT NULL), '{}')
             || coalesce(array_agg(DISTINCT hashtext('k:' || e.key)) FILTER (WHERE e.key IS NOT NULL), '{}')
     FROM /*queue*/ AS e JOIN history_queues AS kept ON kept.id = e.queue_id
-    WHERE kept.history = 'all' OR e.outcome <> 'done'
+    WHERE kept.history = 'all' OR (kept.history = 'failures' AND e.outcome <> 'done')
     GROUP BY e.tenant, kept.id, kept.name, kept.seconds, kept.width, e.holder, e.ended_at
 )
