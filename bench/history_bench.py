@@ -6,12 +6,13 @@ with many partitions.
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, closing
 from time import perf_counter
 from typing import Any
 
-from bench.beds import Bed, PostgresBed, postgres_bed, postgres_server, sqlite_bed
+from bench.beds import Bed, PostgresBed, SqliteBed, postgres_bed, postgres_server, sqlite_bed
 from bench.harness import Result, bench, judge, ratio_at_least, ratio_at_most, sized, value_under
 from bench.worker_bench import SIZE, drained_per_second
 from tickwork.core.message.history import HistoryDefault, HistoryKept
@@ -55,7 +56,7 @@ def _drains(name: str, make_bed: Callable[[], AbstractContextManager[Any]]) -> I
                 with make_bed() as bed:
                     bed.run(bed.store.history.set_default(SYSTEM, HistoryDefault(kept)))
                     rates[kept] = drained_per_second(bed, messages, size)
-                    if kept == "all" and isinstance(bed, PostgresBed):
+                    if kept == "all":
                         bytes_each = _bytes_of_records(bed) / messages
             turns.append((rates["all"], rates["off"]))
         ours, beside = sorted(turns, key=lambda turn: turn[0] / turn[1])[ROUNDS // 2]
@@ -66,18 +67,23 @@ def _drains(name: str, make_bed: Callable[[], AbstractContextManager[Any]]) -> I
             reference=beside,
             goal=ratio_at_least(bound),
         )
-        if bytes_each:
-            yield judge(
-                f"history.{name}.{way}_bytes",
-                bytes_each,
-                "bytes",
-                reference=BYTES_MAX,
-                goal=ratio_at_most(1.0),
-            )
+        yield judge(
+            f"history.{name}.{way}_bytes",
+            bytes_each,
+            "bytes",
+            reference=BYTES_MAX,
+            goal=ratio_at_most(1.0),
+        )
 
 
-def _bytes_of_records(bed: PostgresBed) -> int:
+def _bytes_of_records(bed: Any) -> int:
     """Bytes on disk of all records with their indexes."""
+    if isinstance(bed, SqliteBed):
+        with closing(sqlite3.connect(bed.path)) as connection:
+            (size,) = connection.execute(
+                "SELECT sum(pgsize) FROM dbstat WHERE name LIKE '%tickwork_message_history%'"
+            ).fetchone()
+        return int(size)
     return int(
         bed.run(
             bed.connection.fetchval(
