@@ -9,15 +9,15 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing
+from datetime import UTC, datetime, timedelta
 from time import perf_counter
 from typing import Any
 
 from bench.beds import Bed, PostgresBed, SqliteBed, postgres_bed, postgres_server, sqlite_bed
 from bench.harness import Result, bench, judge, ratio_at_least, ratio_at_most, sized, value_under
 from bench.worker_bench import SIZE, drained_per_second
-from tickwork.core.message.history import HistoryDefault, HistoryKept
+from tickwork.core.message.history import HistoryDefault, HistoryKept, drop_at
 from tickwork.core.model import DEFAULT, SYSTEM
-from tickwork.store.ids import new_id
 
 DRAINED = 100_000
 DRAINED_QUICK = 20_000
@@ -29,6 +29,9 @@ RECORDS_QUICK = 200_000
 PARTITIONS = 100
 CHUNK = 100
 LOOK_UPS = 200
+
+FIRST_AFTER = timedelta(hours=100)
+"""From now to the first hour: later than those that have partitions."""
 
 
 @bench("history")
@@ -123,24 +126,27 @@ def _look_up(bed: Bed, message_id: Any) -> float:
 
 
 def _fill(bed: PostgresBed, records: int) -> None:
-    """Chunks of a hundred records in a hundred partitions, as many hours."""
-    base = new_id().int >> 80
+    """Chunks of a hundred records in a hundred partitions, as many hours: of messages that ended
+    within the hour in which they were sent, and are kept for a day."""
+    first = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) + FIRST_AFTER
     for partition in range(PARTITIONS):
+        hour = first + partition * timedelta(hours=1)
+        dropped = drop_at(hour, HistoryDefault().history_seconds)
         bed.run(
             bed.connection.execute(
                 f"CREATE TABLE tickwork_bench_{partition} PARTITION OF tickwork_message_history "
-                f"FOR VALUES IN ('2030-01-01 00:00+00'::timestamptz + interval '{partition} hours')"
+                f"FOR VALUES IN ('{dropped.isoformat()}')"
             )
         )
-        bed.run(bed.connection.execute(_CHUNKS, partition, records // PARTITIONS // CHUNK, base))
+        values = (hour, records // PARTITIONS // CHUNK, int(hour.timestamp() * 1_000), dropped)
+        bed.run(bed.connection.execute(_CHUNKS, *values))
     bed.run(bed.connection.execute("ANALYZE tickwork_message_history"))
 
 
 _CHUNKS = """
 INSERT INTO tickwork_message_history (ended_at, drop_at, tenant, queue, node, records, marks)
 SELECT
-    '2030-01-01 00:00+00'::timestamptz + $1 * interval '1 hour' + n * interval '1 second',
-    '2030-01-01 00:00+00'::timestamptz + $1 * interval '1 hour', 'default', 'work', 'node',
+    $1::timestamptz + n * interval '1 second', $4::timestamptz, 'default', 'work', 'node',
     array_agg((
         id, 'done', NULL, 1, now(), now(), 'order.placed', NULL, NULL, NULL, NULL, NULL, NULL, NULL,
         NULL, NULL, NULL, NULL
@@ -148,10 +154,10 @@ SELECT
     array_agg(DISTINCT hashtext(left(id::text, 10)))
 FROM generate_series(1, $2::integer) AS n
 CROSS JOIN LATERAL (
-    SELECT (lpad(to_hex($3::bigint + ($1 * 3600000 + n * 10)::bigint), 12, '0')
+    SELECT (lpad(to_hex($3::bigint + n * 1000), 12, '0')
         || '7' || right(md5(random()::text || i), 19))::uuid AS id
     FROM generate_series(1, 100) AS i WHERE n > 0
 ) AS ids
 GROUP BY n
 """
-"""Chunks of a partition: $2 of them, whose ids are of the milliseconds from $3 on."""
+"""Chunks of a partition: $2 of them, one a second, whose ids are of the milliseconds from $3 on."""
