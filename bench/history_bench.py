@@ -155,8 +155,8 @@ SELECT
 FROM generate_series(1, $2::integer) AS n
 CROSS JOIN LATERAL (
     SELECT (lpad(to_hex($3::bigint + n * 1000), 12, '0')
-        || '7' || right(md5(random()::text || i), 19))::uuid AS id
-    FROM generate_series(1, 100) AS i WHERE n > 0
+        || '7' || left(random, 3) || '8' || right(random, 15))::uuid AS id
+    FROM generate_series(1, 100) AS i, md5(random()::text || i) AS random WHERE n > 0
 ) AS ids
 GROUP BY n
 """

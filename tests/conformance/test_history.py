@@ -319,6 +319,50 @@ async def test_a_record_has_a_body_if_the_queue_keeps_bodies(store: Store) -> No
     assert bodies == {message.id: (message.body, "json") for message in (plain, keyed, failing)}
 
 
+def id_made_at(seconds: float) -> UUID:
+    """A UUIDv7."""
+    return UUID(int=int(seconds * 1_000) << 80 | 7 << 76 | 2 << 62 | 1)
+
+
+async def test_the_newest_record_of_a_message_is_found_whenever_and_wherever_it_ended(
+    store: Store, clock: VirtualClock
+) -> None:
+    """Also long after its id was made, in queues that keep records for another time, and if it
+    ended twice."""
+    now = (await store.now()).timestamp()
+    since = (-86_400, -3_600, -3_599, 0, 10, 3_600)
+    ids = [UUID(int=7), UUID(int=2**128 - 1), id_made_at(0), id_made_at(2**48 / 1_000 - 1)]
+    ids += [id_made_at(now + seconds) for seconds in since]
+    await make_queue(store, "other", history_seconds=30 * 86_400)
+    await make_queue(store, dead_letter_queue="other")
+    for id_ in ids:
+        await send(store, id=id_)
+        await settle(store, dead(await pull_one(store), reason="x"))
+        assert (await store.history.get(DEFAULT, id_)).outcome == "dead"
+    clock.advance(seconds=10)
+    await ack_all(store, queue="other")
+    for id_ in ids:
+        assert (await store.history.get(DEFAULT, id_)).outcome == "done"
+
+
+async def test_a_record_is_found_at_any_time_after_its_id_was_made(
+    store: Store, clock: VirtualClock
+) -> None:
+    await make_queue(store)
+    now = (await store.now()).timestamp()
+    ids = [id_made_at(now), id_made_at(now - 0.001), id_made_at(now + 9_000)]
+    for seconds in (0, 3_599, 1, 1, 7_200, 100_000):
+        clock.advance(seconds=seconds)
+        for id_ in ids:
+            await send(store, id=id_)
+        await ack_all(store)
+        for id_ in ids:
+            assert (await store.history.get(DEFAULT, id_)).ended_at == clock.now()
+        for _ in range(3):
+            clock.advance(seconds=2 * 86_400)
+            await store.pruner.prune(SYSTEM, ALL)
+
+
 @pytest.mark.parametrize(
     ("default", "own", "kept"),
     [

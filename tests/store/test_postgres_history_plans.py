@@ -12,7 +12,7 @@ from tests.store.filled import filled_database
 from tickwork.core.message.history import mark_of_id
 from tickwork.store.ids import new_id
 from tickwork.store.postgres.engine.database import SESSION
-from tickwork.store.postgres.engine.sql import SQL
+from tickwork.store.postgres.engine.sql import CUSTOM_PLAN, SQL
 
 CHUNKS = 2_000
 """Chunks in one partition, all newer than the one that is looked up."""
@@ -34,21 +34,29 @@ SELECT now() + n * interval '1 second', '2100-01-01', 'default', 'work', 'node',
 def database(postgres_server: PostgresHost) -> Iterator[str]:
     fill = [
         f"{_CHUNK} FROM (SELECT 0 AS n, '{LOOKED_UP}'::uuid AS id)",
-        f"{_CHUNK} FROM (SELECT n, md5(n::text)::uuid AS id FROM generate_series(1, {CHUNKS}) AS n)",
+        f"{_CHUNK} FROM (SELECT n, md5(n::text)::uuid AS id FROM generate_series(1, {CHUNKS}) n)",
         "ANALYZE",
     ]
     with filled_database(postgres_server, fill) as url:
         yield url
 
 
-async def test_a_look_up_by_id_reads_only_the_chunks_with_its_mark(database: str) -> None:
+@pytest.mark.parametrize("first", ["2000-01-01", "2099-12-31 23:00"])
+async def test_a_look_up_by_id_reads_only_the_chunks_with_its_mark(
+    database: str, first: str
+) -> None:
+    """In all partitions, and in those in which most records are."""
     connection = await asyncpg.connect(database, server_settings=SESSION)
     statement: str = SQL.history_of_id
-    await connection.execute(f"PREPARE look_up (text, text, uuid) AS {statement}")
-    explained = await connection.fetchval(
-        f"EXPLAIN (ANALYZE, FORMAT JSON) "
-        f"EXECUTE look_up ('default', '{mark_of_id(LOOKED_UP)}', '{LOOKED_UP}')"
-    )
+    async with connection.transaction():
+        await connection.execute(CUSTOM_PLAN)
+        await connection.execute(
+            f"PREPARE look_up (text, text, uuid, timestamptz, timestamptz) AS {statement}"
+        )
+        explained = await connection.fetchval(
+            f"EXPLAIN (ANALYZE, FORMAT JSON) EXECUTE look_up "
+            f"('default', '{mark_of_id(LOOKED_UP)}', '{LOOKED_UP}', '{first}', '2100-01-01')"
+        )
     await connection.close()
     (plan,) = json.loads(explained)
     assert plan["Plan"]["Actual Rows"] == 1

@@ -47,8 +47,18 @@ REASON_DUPLICATE = "duplicate"
 MARK_CHARACTERS = 10
 """Characters of an id that are its mark, with the hyphen: ids made within four seconds share it."""
 
+_ID_VERSION = 7
+_ID_RANDOM_BITS = 80
+_ID_MILLISECONDS_MAX = int(datetime(9000, 1, 1, tzinfo=UTC).timestamp()) * 1_000
+"""An id of this version begins with the milliseconds at which it was made."""
+
 CHUNKS_LOOKED_AT_MAX = 500
 """Maximum number of chunks that a page of a filtered list looks at."""
+
+
+FINAL = (Outcome.DONE, Outcome.DISCARDED)
+"""Outcomes after which a message is nowhere. One that is dead may wait in a dead-letter queue, and
+end there again."""
 
 
 class HistoryDefault(Struct, frozen=True):
@@ -143,6 +153,16 @@ def drop_at(ended_at: datetime, history_seconds: int) -> datetime:
     width = _HOUR if history_seconds <= HOURLY_HISTORY_SECONDS else _DAY
     over = ended_at - EPOCH + timedelta(seconds=history_seconds)
     return EPOCH + (over // width + 1) * width
+
+
+def likely_drop_at(message_id: UUID, history_seconds: int) -> tuple[datetime, datetime] | None:
+    """The first and last time from when on the record of a message is dropped that ended within an
+    hour after its id was made; None if the id does not say when that was."""
+    milliseconds = message_id.int >> _ID_RANDOM_BITS
+    if message_id.version != _ID_VERSION or milliseconds > _ID_MILLISECONDS_MAX:
+        return None
+    made = EPOCH + timedelta(milliseconds=milliseconds)
+    return drop_at(made, history_seconds), drop_at(made + _HOUR, history_seconds)
 
 
 def mark_of_id(message_id: UUID) -> str:
