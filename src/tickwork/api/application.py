@@ -32,31 +32,33 @@ from tickwork.api.problems import handlers
 from tickwork.api.query import keep_slashes, refuse_unknown_parameters
 from tickwork.api.rates import RequestGate
 from tickwork.api.response_headers import add_headers
-from tickwork.api.routes.batches import BATCH_ROUTES
-from tickwork.api.routes.calendars import CALENDAR_ROUTES
-from tickwork.api.routes.cluster import OPERATING_ROUTES
+from tickwork.api.routes import (
+    batches,
+    calendars,
+    cluster,
+    dead_letters,
+    endpoints,
+    entities,
+    events,
+    history,
+    limits,
+    messages,
+    pull,
+    queues,
+    schedule_runs,
+    schedules,
+    stream,
+    subscriptions,
+    tenants,
+    why,
+    workflows,
+)
 from tickwork.api.routes.console import console_asset, console_page
-from tickwork.api.routes.dead_letters import DEAD_LETTER_ROUTES
 from tickwork.api.routes.docs import DocsPage, documentation, openapi_json, serve_docs
-from tickwork.api.routes.endpoints import ENDPOINT_ROUTES
-from tickwork.api.routes.entities import ENTITY_ROUTES
-from tickwork.api.routes.events import EVENT_ROUTES
 from tickwork.api.routes.firings import firing_routes
-from tickwork.api.routes.history import HISTORY_ROUTES
-from tickwork.api.routes.limits import LIMIT_ROUTES
-from tickwork.api.routes.messages import MESSAGE_ROUTES
 from tickwork.api.routes.operations import healthz, metrics, readyz
 from tickwork.api.routes.preview import preview
-from tickwork.api.routes.pull import PULL_ROUTES
-from tickwork.api.routes.queues import QUEUE_ROUTES
-from tickwork.api.routes.schedule_runs import RUN_ROUTES
-from tickwork.api.routes.schedules import SCHEDULE_ROUTES
 from tickwork.api.routes.session import SESSION_ROUTES
-from tickwork.api.routes.stream import stream
-from tickwork.api.routes.subscriptions import SUBSCRIPTION_ROUTES
-from tickwork.api.routes.tenants import TENANT_ROUTES
-from tickwork.api.routes.why import WHY_ROUTES
-from tickwork.api.routes.workflows import WORKFLOW_ROUTES
 from tickwork.api.schemas import IdSchema
 from tickwork.api.server_state import AppTypes, ServerState, context_of_request
 from tickwork.core import when
@@ -90,6 +92,11 @@ _TAGS = [
 ]
 
 
+_NOUNS = (
+    cluster, schedules, schedule_runs, queues, messages, history, pull, tenants, subscriptions,
+    limits, dead_letters, batches, events, endpoints, calendars, stream, workflows, entities, why,
+)  # fmt: skip
+
 _ROUTES: list[ControllerRouterHandler] = [
     console_page,
     console_asset,
@@ -98,27 +105,9 @@ _ROUTES: list[ControllerRouterHandler] = [
     healthz,
     readyz,
     metrics,
-    *OPERATING_ROUTES,
     preview,
-    *SCHEDULE_ROUTES,
-    *RUN_ROUTES,
     firing_routes(),
-    *QUEUE_ROUTES,
-    *MESSAGE_ROUTES,
-    *HISTORY_ROUTES,
-    *PULL_ROUTES,
-    *TENANT_ROUTES,
-    *SUBSCRIPTION_ROUTES,
-    *LIMIT_ROUTES,
-    *DEAD_LETTER_ROUTES,
-    *BATCH_ROUTES,
-    *EVENT_ROUTES,
-    *ENDPOINT_ROUTES,
-    *CALENDAR_ROUTES,
-    stream,
-    *WORKFLOW_ROUTES,
-    *ENTITY_ROUTES,
-    *WHY_ROUTES,
+    *(route for noun in _NOUNS for route in noun.routes),
 ]
 
 

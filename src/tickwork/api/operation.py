@@ -1,7 +1,9 @@
-"""Declares a route in one line: its method and path, the permission it needs, and its problems.
+"""Declares a route in one line: its method and path, what it does, and the permission it needs.
 
 ```
-@operation("GET", "/v1/queues", needs=Permission.READ, tag="queues", summary="List queues")
+routes = Routes("queues")
+
+@routes.get("/v1/queues", "List queues", needs=Permission.READ)
 async def list_queues(…) -> Page[QueueAnswer]:
 ```
 
@@ -10,9 +12,20 @@ The name of the function is the route's `operationId`, its docstring the descrip
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache, wraps
-from typing import Annotated, Any, Literal, get_args, get_origin, is_typeddict
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    Required,
+    TypeAlias,
+    TypedDict,
+    Unpack,
+    get_args,
+    get_origin,
+    is_typeddict,
+)
 
 from litestar.connection import ASGIConnection
 from litestar.handlers import HTTPRouteHandler
@@ -29,6 +42,7 @@ from tickwork.ops.context import Context
 from tickwork.ops.queues import with_nearest
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
+Declare: TypeAlias = Callable[[Callable[..., Any]], HTTPRouteHandler]
 
 
 class _Route(HTTPRouteHandler):
@@ -40,52 +54,83 @@ class _Route(HTTPRouteHandler):
             await guard(connection, self)  # type: ignore[misc]
 
 
-def operation(
-    method: Method,
-    path: str,
-    *,
-    needs: Permission,
-    tag: str,
-    summary: str,
-    status: int = 200,
-    body: type[Any] | None = None,
-    is_for_owners: bool = False,
-    problems: tuple[int, ...] = (),
-    answer: ResponseSpec | None = None,
-    created: type[Any] | None = None,
-) -> Callable[[Callable[..., Any]], HTTPRouteHandler]:
-    """Declares a route. `body` documents the JSON object that it takes. With `is_for_owners` it is
-    also for callers who are bound to an owner. `problems` are statuses besides the usual
-    ones. With `created` it answers 201 with that if it made something new."""
-    usual = {400, 401, 403, 413, 503, *problems}
-    if "{" in path:
-        usual.add(404)
-    if body is not None:
-        usual |= {415, 422}
-    if method == "GET":
-        usual.add(422)
-    options: dict[str, Any] = {} if body is None else {"dto": _documented(body)}
-    answers = {} if answer is None else {status: answer}
-    if created is not None:
-        answers[201] = ResponseSpec(created, generate_examples=False, description="It is new")
+class Traits(TypedDict, total=False):
+    """What a route says of itself. `body` documents the JSON object that it takes. With
+    `is_for_owners` it is also for callers who are bound to an owner. `problems` are statuses
+    besides the usual ones. With `created` it answers 201 with that if it made something new."""
 
-    def declare(function: Callable[..., Any]) -> HTTPRouteHandler:
-        handler = _with_nearest_queue(function) if "{queue:" in path else function
-        return _Route(
-            path,
-            http_method=method,
-            operation_id=function.__name__,
-            summary=summary,
-            tags=[tag],
-            status_code=status,
-            opt={"permission": str(needs), "owners": is_for_owners},
-            security=[{SECURITY_SCHEME: [str(needs)]}],
-            responses={**answers, **described(*sorted(usual))},
-            return_dto=None,
-            **options,
-        )(handler)
+    needs: Required[Permission]
+    tag: str
+    status: int
+    body: type[Any] | None
+    is_for_owners: bool
+    problems: tuple[int, ...]
+    answer: ResponseSpec | None
+    created: type[Any] | None
 
-    return declare
+
+class Routes:
+    """The routes of a noun, in the order of their declarations. The documentation has them under
+    the `tag`, unless a route has another one."""
+
+    def __init__(self, tag: str) -> None:
+        self._tag = tag
+        self._handlers = list[HTTPRouteHandler]()
+
+    def __iter__(self) -> Iterator[HTTPRouteHandler]:
+        return iter(self._handlers)
+
+    def get(self, path: str, summary: str, **traits: Unpack[Traits]) -> Declare:
+        return self._declare("GET", path, summary, **traits)
+
+    def post(self, path: str, summary: str, **traits: Unpack[Traits]) -> Declare:
+        return self._declare("POST", path, summary, **traits)
+
+    def put(self, path: str, summary: str, **traits: Unpack[Traits]) -> Declare:
+        return self._declare("PUT", path, summary, **traits)
+
+    def patch(self, path: str, summary: str, **traits: Unpack[Traits]) -> Declare:
+        return self._declare("PATCH", path, summary, **traits)
+
+    def delete(self, path: str, summary: str, **traits: Unpack[Traits]) -> Declare:
+        return self._declare("DELETE", path, summary, **traits)
+
+    def _declare(
+        self, method: Method, path: str, summary: str, **traits: Unpack[Traits]
+    ) -> Declare:
+        needs, status = traits["needs"], traits.get("status", 200)
+        body = traits.get("body")
+        usual = {400, 401, 403, 413, 503, *traits.get("problems", ())}
+        if "{" in path:
+            usual.add(404)
+        if body is not None:
+            usual |= {415, 422}
+        if method == "GET":
+            usual.add(422)
+        options: dict[str, Any] = {} if body is None else {"dto": _documented(body)}
+        answer, created = traits.get("answer"), traits.get("created")
+        answers = {} if answer is None else {status: answer}
+        if created is not None:
+            answers[201] = ResponseSpec(created, generate_examples=False, description="It is new")
+
+        def declare(function: Callable[..., Any]) -> HTTPRouteHandler:
+            handler = _Route(
+                path,
+                http_method=method,
+                operation_id=function.__name__,
+                summary=summary,
+                tags=[traits.get("tag", self._tag)],
+                status_code=status,
+                opt={"permission": str(needs), "owners": traits.get("is_for_owners", False)},
+                security=[{SECURITY_SCHEME: [str(needs)]}],
+                responses={**answers, **described(*sorted(usual))},
+                return_dto=None,
+                **options,
+            )(_with_nearest_queue(function) if "{queue:" in path else function)
+            self._handlers.append(handler)
+            return handler
+
+        return declare
 
 
 def _with_nearest_queue(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -14,7 +14,7 @@ from litestar.params import Body, FromPath, FromQuery
 from msgspec import Struct
 
 from tickwork.api.once import IdempotencyKey, once
-from tickwork.api.operation import operation
+from tickwork.api.operation import Routes
 from tickwork.api.pages import (
     PAGE_LIMIT,
     Cursor,
@@ -46,15 +46,13 @@ _CREATE = [
         value={"queue": "emails", "items": [{"body": {"to": "ada"}}, {"body": {"to": "bob"}}]},
     )
 ]
-_TAG = "batches"
+routes = Routes("batches")
 
 
-@operation(
-    "POST",
+@routes.post(
     "/v1/batches",
+    "Create a batch",
     needs=Permission.SEND,
-    tag=_TAG,
-    summary="Create a batch",
     status=201,
     body=NewBatchFields,
     problems=(404, 409, 429),
@@ -88,12 +86,10 @@ async def create_batch(
     return await once(make, context=context, caller=caller, request=request, key=idempotency_key)
 
 
-@operation(
-    "POST",
+@routes.post(
     "/v1/batches/{batch:str}/items",
+    "Add items to an open batch",
     needs=Permission.SEND,
-    tag=_TAG,
-    summary="Add items to an open batch",
     status=201,
     body=MoreItems,
     problems=(409, 429),
@@ -122,25 +118,13 @@ async def add_items(
     return await once(make, context=context, caller=caller, request=request, key=idempotency_key)
 
 
-@operation(
-    "POST",
-    "/v1/batches/{batch:str}/close",
-    needs=Permission.SEND,
-    tag=_TAG,
-    summary="Close a batch",
-)
+@routes.post("/v1/batches/{batch:str}/close", "Close a batch", needs=Permission.SEND)
 async def close_batch(batch: FromPath[str], context: NamedDependency[Context]) -> BatchAnswer:
     """Closes an open batch: it completes with the items that it has."""
     return await batches.close_batch(context, _id(batch))
 
 
-@operation(
-    "POST",
-    "/v1/batches/{batch:str}/cancel",
-    needs=Permission.SEND,
-    tag=_TAG,
-    summary="Cancel a batch",
-)
+@routes.post("/v1/batches/{batch:str}/cancel", "Cancel a batch", needs=Permission.SEND)
 async def cancel_batch(batch: FromPath[str], context: NamedDependency[Context]) -> BatchAnswer:
     """Deletes the items that no worker has claimed; they count as failed."""
     return await batches.cancel_batch(context, _id(batch))
@@ -151,7 +135,7 @@ class _Position(Struct, array_like=True):
     id: UUID
 
 
-@operation("GET", "/v1/batches", needs=Permission.READ, tag=_TAG, summary="List batches")
+@routes.get("/v1/batches", "List batches", needs=Permission.READ)
 async def list_batches(
     context: NamedDependency[Context], limit: Limit = PAGE_LIMIT, cursor: Cursor = None
 ) -> Page[BatchAnswer]:
@@ -165,19 +149,13 @@ async def list_batches(
     return page_of(found, limit, lambda batch: _Position(batch.created_at, batch.id.uuid))
 
 
-@operation("GET", "/v1/batches/{batch:str}", needs=Permission.READ, tag=_TAG, summary="Get a batch")
+@routes.get("/v1/batches/{batch:str}", "Get a batch", needs=Permission.READ)
 async def get_batch(batch: FromPath[str], context: NamedDependency[Context]) -> BatchAnswer:
     """Returns a batch with its exact counts."""
     return await batches.get_batch(context, _id(batch))
 
 
-@operation(
-    "GET",
-    "/v1/batches/{batch:str}/items",
-    needs=Permission.READ,
-    tag=_TAG,
-    summary="List items of a batch",
-)
+@routes.get("/v1/batches/{batch:str}/items", "List items of a batch", needs=Permission.READ)
 async def list_items(
     batch: FromPath[str],
     context: NamedDependency[Context],
@@ -212,14 +190,3 @@ def _items(reader: Any) -> list[Any]:
 
 def _id(text: str) -> UUID:
     return read_path_id(Prefix.BATCH, text, "batch")
-
-
-BATCH_ROUTES = (
-    create_batch,
-    add_items,
-    close_batch,
-    cancel_batch,
-    list_batches,
-    get_batch,
-    list_items,
-)

@@ -10,13 +10,15 @@ from litestar.openapi.spec import Example
 from litestar.params import Body, FromPath
 from msgspec import Meta, Struct
 
-from tickwork.api.operation import operation
+from tickwork.api.operation import Routes
 from tickwork.api.pages import PAGE_LIMIT, Cursor, Limit, Page, page_of, read_cursor
 from tickwork.api.query import body_reader, finished
 from tickwork.core.access import Permission
 from tickwork.core.answers.schedule import CalendarAnswer, ChangedCalendar
 from tickwork.ops.context import Context
 from tickwork.ops.schedules import calendars
+
+routes = Routes("calendars")
 
 _PUT = [Example(summary="Two days off", value={"days": ["2027-12-25", "2027-12-26"]})]
 
@@ -28,7 +30,7 @@ class CalendarRequest(Struct, frozen=True, kw_only=True):
     ics: Annotated[str | None, Meta(description="The text of an .ics file.")] = None
 
 
-@operation("GET", "/v1/calendars", needs=Permission.READ, tag="calendars", summary="List calendars")
+@routes.get("/v1/calendars", "List calendars", needs=Permission.READ)
 async def list_calendars(
     context: NamedDependency[Context], limit: Limit = PAGE_LIMIT, cursor: Cursor = None
 ) -> Page[CalendarAnswer]:
@@ -42,13 +44,7 @@ async def list_calendars(
     return page_of(found, limit, lambda calendar: calendar.name)
 
 
-@operation(
-    "GET",
-    "/v1/calendars/{calendar:str}",
-    needs=Permission.READ,
-    tag="calendars",
-    summary="Get a calendar",
-)
+@routes.get("/v1/calendars/{calendar:str}", "Get a calendar", needs=Permission.READ)
 async def get_calendar(
     calendar: FromPath[str], context: NamedDependency[Context]
 ) -> CalendarAnswer:
@@ -56,12 +52,10 @@ async def get_calendar(
     return await calendars.get_calendar(context, calendar)
 
 
-@operation(
-    "PUT",
+@routes.put(
     "/v1/calendars/{calendar:str}",
+    "Create or change a calendar",
     needs=Permission.MANAGE,
-    tag="calendars",
-    summary="Create or change a calendar",
     body=CalendarRequest,
 )
 async def put_calendar(
@@ -80,18 +74,13 @@ async def put_calendar(
     return await calendars.put_ics_calendar(context, calendar, ics)
 
 
-@operation(
-    "DELETE",
+@routes.delete(
     "/v1/calendars/{calendar:str}",
+    "Delete a calendar",
     needs=Permission.MANAGE,
-    tag="calendars",
-    summary="Delete a calendar",
     status=204,
     problems=(409,),
 )
 async def delete_calendar(calendar: FromPath[str], context: NamedDependency[Context]) -> None:
     """Deletes a calendar that no schedule uses."""
     await calendars.delete_calendar(context, calendar)
-
-
-CALENDAR_ROUTES = (list_calendars, get_calendar, put_calendar, delete_calendar)

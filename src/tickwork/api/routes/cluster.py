@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from litestar import get
 from litestar.di import NamedDependency
 from litestar.openapi.spec import Example
 from litestar.params import Body, FromPath, QueryParameter
 from msgspec import Meta, Struct
 
-from tickwork.api.access import SECURITY_SCHEME
-from tickwork.api.operation import operation
+from tickwork.api.operation import Routes
 from tickwork.api.pages import Cursor, page_of, read_cursor
-from tickwork.api.problems import described
 from tickwork.api.schedule_access import NamedTenant, named_scope
 from tickwork.core.access import Caller, Permission
 from tickwork.core.answers.cluster import ClusterView
@@ -41,6 +38,8 @@ from tickwork.ops.queues import (
 )
 from tickwork.ops.topology import stored_topology
 from tickwork.ops.type_list import get_type, list_types
+
+routes = Routes("operating")
 
 Hours = Annotated[
     int, QueryParameter(ge=1, le=FORECAST_HOURS_MAX, description="Hours to look ahead.")
@@ -73,27 +72,13 @@ class Types(Struct, frozen=True):
     ] = False
 
 
-@get(
-    "/v1/cluster",
-    opt={"permission": "admin"},
-    security=[{SECURITY_SCHEME: ["admin"]}],
-    operation_id="cluster",
-    summary="Describe the cluster",
-    tags=["operating"],
-    responses=described(400, 401, 403, 503),
-)
+@routes.get("/v1/cluster", "Describe the cluster", needs=Permission.ADMIN)
 async def cluster(context: NamedDependency[Context]) -> ClusterView:
     """Returns the nodes with their leases and the shards of schedules that they lead."""
     return await describe_cluster(context.store)
 
 
-@operation(
-    "POST",
-    "/v1/cluster/pause",
-    needs=Permission.ADMIN,
-    tag="operating",
-    summary="Pause everything",
-)
+@routes.post("/v1/cluster/pause", "Pause everything", needs=Permission.ADMIN)
 async def pause_cluster(context: NamedDependency[Context]) -> ClusterView:
     """No message of any tenant is claimed until `resume`, those of due slots among them. What runs
     finishes; what is sent is stored and waits."""
@@ -101,26 +86,15 @@ async def pause_cluster(context: NamedDependency[Context]) -> ClusterView:
     return await describe_cluster(context.store)
 
 
-@operation(
-    "POST",
-    "/v1/cluster/resume",
-    needs=Permission.ADMIN,
-    tag="operating",
-    summary="End the pause of everything",
-)
+@routes.post("/v1/cluster/resume", "End the pause of everything", needs=Permission.ADMIN)
 async def resume_cluster(context: NamedDependency[Context]) -> ClusterView:
     """Messages are claimed again. The `missed` policy decides about slots that are late."""
     await resume_all(context.store)
     return await describe_cluster(context.store)
 
 
-@operation(
-    "POST",
-    "/v1/cluster/widen",
-    needs=Permission.ADMIN,
-    tag="operating",
-    summary="Widen the fire windows",
-    body=WidenRequest,
+@routes.post(
+    "/v1/cluster/widen", "Widen the fire windows", needs=Permission.ADMIN, body=WidenRequest
 )
 async def widen_cluster(
     data: Annotated[dict[str, Any], Body(examples=_WIDEN)], context: NamedDependency[Context]
@@ -131,15 +105,7 @@ async def widen_cluster(
     return await describe_cluster(context.store)
 
 
-@get(
-    "/v1/stats",
-    opt={"permission": "read"},
-    security=[{SECURITY_SCHEME: ["read"]}],
-    operation_id="stats",
-    summary="Queue statistics",
-    tags=["operating"],
-    responses=described(400, 401, 403, 404, 422, 503),
-)
+@routes.get("/v1/stats", "Queue statistics", needs=Permission.READ, problems=(404,))
 async def stats(
     context: NamedDependency[Context],
     queue: Annotated[str | None, QueryParameter(description="Only this queue.")] = None,
@@ -157,14 +123,7 @@ async def stats(
     return Statistics(page.items, page.next_cursor)
 
 
-@operation(
-    "GET",
-    "/v1/health",
-    needs=Permission.READ,
-    tag="operating",
-    summary="What is wrong",
-    is_for_owners=True,
-)
+@routes.get("/v1/health", "What is wrong", needs=Permission.READ, is_for_owners=True)
 async def health(
     context: NamedDependency[Context],
     check: Annotated[
@@ -178,23 +137,19 @@ async def health(
     return await look_at_health(context, checks=checks)
 
 
-@operation(
-    "GET", "/v1/usage", needs=Permission.READ, tag="operating", summary="Usage of the tenant"
-)
+@routes.get("/v1/usage", "Usage of the tenant", needs=Permission.READ)
 async def usage(context: NamedDependency[Context]) -> Usage:
     """Returns how many queues the tenant has, and how many messages in each state."""
     return await tenant_usage(context)
 
 
-@operation(
-    "GET", "/v1/topology", needs=Permission.READ, tag="operating", summary="Topology of the tenant"
-)
+@routes.get("/v1/topology", "Topology of the tenant", needs=Permission.READ)
 async def topology(context: NamedDependency[Context]) -> Topology:
     """Returns the queues with their settings, who consumes them, and the subscriptions."""
     return await stored_topology(context)
 
 
-@operation("GET", "/v1/types", needs=Permission.READ, tag="operating", summary="Types of messages")
+@routes.get("/v1/types", "Types of messages", needs=Permission.READ)
 async def types(context: NamedDependency[Context]) -> Types:
     """Returns the types that apps declare, those of the last hour, and those that queues and
     endpoints subscribe to; without schemas."""
@@ -202,13 +157,7 @@ async def types(context: NamedDependency[Context]) -> Types:
     return Types(found.items, found.truncated)
 
 
-@operation(
-    "GET",
-    "/v1/types/{message_type:str}",
-    needs=Permission.READ,
-    tag="operating",
-    summary="Get a type",
-)
+@routes.get("/v1/types/{message_type:str}", "Get a type", needs=Permission.READ)
 async def type_of_messages(
     message_type: FromPath[str], context: NamedDependency[Context]
 ) -> MessageType:
@@ -217,13 +166,8 @@ async def type_of_messages(
     return await get_type(context, message_type)
 
 
-@operation(
-    "GET",
-    "/v1/forecast",
-    needs=Permission.READ,
-    tag="operating",
-    summary="Forecast of firings per minute",
-    problems=(404,),
+@routes.get(
+    "/v1/forecast", "Forecast of firings per minute", needs=Permission.READ, problems=(404,)
 )
 async def forecast(
     context: NamedDependency[Context],
@@ -241,9 +185,3 @@ async def forecast(
         window_seconds=window_seconds,
         due_times_max=DUE_TIMES_MAX,
     )
-
-
-OPERATING_ROUTES = [
-    cluster, pause_cluster, resume_cluster, widen_cluster, stats, health, usage, topology, types,
-    type_of_messages, forecast,
-]  # fmt: skip

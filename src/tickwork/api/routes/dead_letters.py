@@ -11,7 +11,7 @@ from litestar.openapi.spec import Example
 from litestar.params import Body, FromPath, FromQuery, QueryParameter
 from msgspec import Meta, Struct, structs
 
-from tickwork.api.operation import operation
+from tickwork.api.operation import Routes
 from tickwork.api.pages import (
     PAGE_LIMIT,
     Cursor,
@@ -42,7 +42,8 @@ from tickwork.ops.read_message import read_body
 CANARY_SECONDS_MAX = 60.0
 """Maximum number of seconds that a request waits for canaries."""
 
-_TAG = "dead letters"
+routes = Routes("dead letters")
+
 _REPLAY = [
     Example(summary="All of them", value={}),
     Example(summary="One first, then 10 a second", value={"canary": 1, "rate_per_second": 10}),
@@ -84,13 +85,7 @@ class DiscardRequest(Struct, frozen=True, kw_only=True):
     limit: int | None = None
 
 
-@operation(
-    "GET",
-    "/v1/queues/{queue:str}/dead",
-    needs=Permission.READ,
-    tag=_TAG,
-    summary="List dead letters",
-)
+@routes.get("/v1/queues/{queue:str}/dead", "List dead letters", needs=Permission.READ)
 async def list_dead_letters(
     queue: FromPath[str],
     context: NamedDependency[Context],
@@ -131,13 +126,7 @@ async def list_dead_letters(
     return await read_filtered(read, limit, after)
 
 
-@operation(
-    "GET",
-    "/v1/dead",
-    needs=Permission.READ,
-    tag=_TAG,
-    summary="List the dead letters of all queues",
-)
+@routes.get("/v1/dead", "List the dead letters of all queues", needs=Permission.READ)
 async def list_all_dead_letters(
     context: NamedDependency[Context],
     reason: FromQuery[str | None] = None,
@@ -171,13 +160,7 @@ async def list_all_dead_letters(
     return await read_filtered(read, limit, after)
 
 
-@operation(
-    "GET",
-    "/v1/queues/{queue:str}/dead/groups",
-    needs=Permission.READ,
-    tag=_TAG,
-    summary="Group dead letters",
-)
+@routes.get("/v1/queues/{queue:str}/dead/groups", "Group dead letters", needs=Permission.READ)
 async def group_dead_letters(
     queue: FromPath[str], context: NamedDependency[Context], limit: Limit = PAGE_LIMIT
 ) -> DeadGroups:
@@ -185,13 +168,7 @@ async def group_dead_letters(
     return DeadGroups(await dead_letters.group_dead_letters(context, queue, limit=limit))
 
 
-@operation(
-    "GET",
-    "/v1/queues/{queue:str}/dead/count",
-    needs=Permission.READ,
-    tag=_TAG,
-    summary="Count dead letters",
-)
+@routes.get("/v1/queues/{queue:str}/dead/count", "Count dead letters", needs=Permission.READ)
 async def count_dead_letters(
     queue: FromPath[str],
     context: NamedDependency[Context],
@@ -213,13 +190,7 @@ async def count_dead_letters(
     return await dead_letters.count_dead_letters(context, queue, which)
 
 
-@operation(
-    "GET",
-    "/v1/dead/{dead_letter:str}",
-    needs=Permission.READ,
-    tag=_TAG,
-    summary="Get a dead letter",
-)
+@routes.get("/v1/dead/{dead_letter:str}", "Get a dead letter", needs=Permission.READ)
 async def get_dead_letter(
     dead_letter: FromPath[str], context: NamedDependency[Context]
 ) -> DeadLetter:
@@ -227,12 +198,10 @@ async def get_dead_letter(
     return await _shown(context, _id(dead_letter))
 
 
-@operation(
-    "PATCH",
+@routes.patch(
     "/v1/dead/{dead_letter:str}",
+    "Edit a dead letter",
     needs=Permission.MANAGE,
-    tag=_TAG,
-    summary="Edit a dead letter",
     body=EditRequest,
     problems=(409,),
 )
@@ -248,12 +217,10 @@ async def edit_dead_letter(
     return await _shown(context, wanted)
 
 
-@operation(
-    "POST",
+@routes.post(
     "/v1/dead/{dead_letter:str}/replay",
+    "Replay a dead letter",
     needs=Permission.MANAGE,
-    tag=_TAG,
-    summary="Replay a dead letter",
     problems=(409, 429),
 )
 async def replay_dead_letter(
@@ -267,13 +234,7 @@ async def replay_dead_letter(
     return await _shown(context, wanted)
 
 
-@operation(
-    "POST",
-    "/v1/dead/{dead_letter:str}/discard",
-    needs=Permission.MANAGE,
-    tag=_TAG,
-    summary="Discard a dead letter",
-)
+@routes.post("/v1/dead/{dead_letter:str}/discard", "Discard a dead letter", needs=Permission.MANAGE)
 async def discard_dead_letter(
     dead_letter: FromPath[str], context: NamedDependency[Context]
 ) -> DeadLetter:
@@ -284,12 +245,10 @@ async def discard_dead_letter(
     return await _shown(context, wanted)
 
 
-@operation(
-    "POST",
+@routes.post(
     "/v1/queues/{queue:str}/dead/replay",
+    "Replay dead letters of a queue",
     needs=Permission.MANAGE,
-    tag=_TAG,
-    summary="Replay dead letters of a queue",
     body=ReplayRequest,
     problems=(429,),
 )
@@ -324,12 +283,10 @@ async def replay_dead_letters(
     )
 
 
-@operation(
-    "POST",
+@routes.post(
     "/v1/queues/{queue:str}/dead/discard",
+    "Discard dead letters of a queue",
     needs=Permission.MANAGE,
-    tag=_TAG,
-    summary="Discard dead letters of a queue",
     body=DiscardRequest,
 )
 async def discard_dead_letters(
@@ -371,17 +328,3 @@ async def _queue_of(context: Context, wanted: UUID) -> str:
 
 async def _shown(context: Context, wanted: UUID) -> DeadLetter:
     return await dead_letters.get_dead_letter(context, wanted, as_json=True)
-
-
-DEAD_LETTER_ROUTES = (
-    list_all_dead_letters,
-    list_dead_letters,
-    group_dead_letters,
-    count_dead_letters,
-    get_dead_letter,
-    edit_dead_letter,
-    replay_dead_letter,
-    discard_dead_letter,
-    replay_dead_letters,
-    discard_dead_letters,
-)

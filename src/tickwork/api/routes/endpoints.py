@@ -13,7 +13,7 @@ from litestar.params import Body, FromPath, FromQuery
 from msgspec import Meta, Struct, structs
 
 from tickwork.api.once import IdempotencyKey, once
-from tickwork.api.operation import operation
+from tickwork.api.operation import Routes
 from tickwork.api.pages import PAGE_LIMIT, Cursor, Limit, Page, page_of, read_cursor
 from tickwork.api.query import body_reader, finished
 from tickwork.api.versions import IfMatch, check_match, etag_of, with_etag
@@ -32,7 +32,8 @@ from tickwork.core.queue.rate_limit import RATE_MAX, RATE_MIN
 from tickwork.ops import endpoints, events
 from tickwork.ops.context import Context
 
-_TAG = "endpoints"
+routes = Routes("endpoints")
+
 _URL = "/v1/endpoints/{endpoint:str}"
 _CREATE = [
     Example(
@@ -77,12 +78,10 @@ def _etag(endpoint: EndpointAnswer) -> str:
     return etag_of(endpoint.id, settings, endpoint.disabled_at is not None)
 
 
-@operation(
-    "POST",
+@routes.post(
     "/v1/endpoints",
+    "Create an endpoint",
     needs=Permission.MANAGE,
-    tag=_TAG,
-    summary="Create an endpoint",
     status=201,
     body=NewEndpoint,
     problems=(409, 429),
@@ -112,7 +111,7 @@ async def create_endpoint(
     )
 
 
-@operation("GET", "/v1/endpoints", needs=Permission.READ, tag=_TAG, summary="List endpoints")
+@routes.get("/v1/endpoints", "List endpoints", needs=Permission.READ)
 async def list_endpoints(
     context: NamedDependency[Context], limit: Limit = PAGE_LIMIT, cursor: Cursor = None
 ) -> Page[EndpointAnswer]:
@@ -122,7 +121,7 @@ async def list_endpoints(
     return page_of(found, limit, lambda endpoint: endpoint.name)
 
 
-@operation("GET", _URL, needs=Permission.READ, tag=_TAG, summary="Get an endpoint")
+@routes.get(_URL, "Get an endpoint", needs=Permission.READ)
 async def get_endpoint(
     endpoint: EndpointName, context: NamedDependency[Context]
 ) -> Response[EndpointAnswer]:
@@ -130,14 +129,8 @@ async def get_endpoint(
     return _shown(await endpoints.get_endpoint(context, endpoint))
 
 
-@operation(
-    "PATCH",
-    _URL,
-    needs=Permission.MANAGE,
-    tag=_TAG,
-    summary="Change an endpoint",
-    body=EndpointFields,
-    problems=(409, 412),
+@routes.patch(
+    _URL, "Change an endpoint", needs=Permission.MANAGE, body=EndpointFields, problems=(409, 412)
 )
 async def update_endpoint(
     endpoint: EndpointName,
@@ -151,9 +144,7 @@ async def update_endpoint(
     return _shown(changed)
 
 
-@operation(
-    "DELETE", _URL, needs=Permission.MANAGE, tag=_TAG, summary="Delete an endpoint", problems=(412,)
-)
+@routes.delete(_URL, "Delete an endpoint", needs=Permission.MANAGE, problems=(412,))
 async def delete_endpoint(
     endpoint: EndpointName, context: NamedDependency[Context], if_match: IfMatch = None
 ) -> DeletedEndpoint:
@@ -163,17 +154,13 @@ async def delete_endpoint(
     return DeletedEndpoint(waiting)
 
 
-@operation(
-    "POST", f"{_URL}/rotate", needs=Permission.MANAGE, tag=_TAG, summary="Rotate the signing secret"
-)
+@routes.post(f"{_URL}/rotate", "Rotate the signing secret", needs=Permission.MANAGE)
 async def rotate_endpoint(endpoint: EndpointName, context: NamedDependency[Context]) -> Secret:
     """Replaces the signing secret. For a day deliveries carry the signatures of both."""
     return Secret(await endpoints.rotate_secret(context, endpoint))
 
 
-@operation(
-    "POST", f"{_URL}/enable", needs=Permission.MANAGE, tag=_TAG, summary="Enable an endpoint"
-)
+@routes.post(f"{_URL}/enable", "Enable an endpoint", needs=Permission.MANAGE)
 async def enable_endpoint(
     endpoint: EndpointName, context: NamedDependency[Context]
 ) -> Response[EndpointAnswer]:
@@ -181,14 +168,7 @@ async def enable_endpoint(
     return _shown(await endpoints.enable_endpoint(context, endpoint))
 
 
-@operation(
-    "POST",
-    f"{_URL}/disable",
-    needs=Permission.MANAGE,
-    tag=_TAG,
-    summary="Disable an endpoint",
-    body=DisableRequest,
-)
+@routes.post(f"{_URL}/disable", "Disable an endpoint", needs=Permission.MANAGE, body=DisableRequest)
 async def disable_endpoint(
     endpoint: EndpointName,
     data: Annotated[dict[str, Any], Body()],
@@ -200,18 +180,16 @@ async def disable_endpoint(
     return _shown(await endpoints.disable_endpoint(context, endpoint, reason))
 
 
-@operation("POST", f"{_URL}/test", needs=Permission.MANAGE, tag=_TAG, summary="Test an endpoint")
+@routes.post(f"{_URL}/test", "Test an endpoint", needs=Permission.MANAGE)
 async def test_endpoint(endpoint: EndpointName, context: NamedDependency[Context]) -> Attempt:
     """Sends an event of type endpoint.test at once and returns the attempt. Nothing is stored."""
     return await endpoints.test_endpoint(context, endpoint)
 
 
-@operation(
-    "POST",
+@routes.post(
     f"{_URL}/recover",
+    "Send again what did not arrive",
     needs=Permission.MANAGE,
-    tag=_TAG,
-    summary="Send again what did not arrive",
     body=RecoverRequest,
 )
 async def recover_endpoint(
@@ -235,9 +213,7 @@ async def recover_endpoint(
     return Recovered(number)
 
 
-@operation(
-    "GET", f"{_URL}/stats", needs=Permission.READ, tag=_TAG, summary="Numbers of an endpoint"
-)
+@routes.get(f"{_URL}/stats", "Numbers of an endpoint", needs=Permission.READ)
 async def endpoint_stats(
     endpoint: EndpointName, context: NamedDependency[Context], since: FromQuery[str | None] = None
 ) -> EndpointStats:
@@ -248,18 +224,3 @@ async def endpoint_stats(
 
 def _shown(endpoint: EndpointAnswer) -> Response[EndpointAnswer]:
     return with_etag(endpoint, _etag(endpoint))
-
-
-ENDPOINT_ROUTES = (
-    create_endpoint,
-    list_endpoints,
-    get_endpoint,
-    update_endpoint,
-    delete_endpoint,
-    rotate_endpoint,
-    enable_endpoint,
-    disable_endpoint,
-    test_endpoint,
-    recover_endpoint,
-    endpoint_stats,
-)

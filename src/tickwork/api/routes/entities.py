@@ -12,7 +12,7 @@ from litestar.params import Body, FromPath, FromQuery
 from msgspec import Meta, Struct
 
 from tickwork.api.once import IdempotencyKey
-from tickwork.api.operation import operation
+from tickwork.api.operation import Routes
 from tickwork.api.pages import (
     PAGE_LIMIT,
     Cursor,
@@ -30,6 +30,8 @@ from tickwork.core.entity.model import CountedType, EntityRecord
 from tickwork.errors import NotFound
 from tickwork.ops import entities, entity_edits
 from tickwork.ops.context import Context
+
+routes = Routes("entities")
 
 _CALLS = [
     Example(summary="Arguments by position", value={"args": ["LLC Tax"]}),
@@ -53,12 +55,10 @@ class ValueRequest(Struct, frozen=True):
     value: Any
 
 
-@operation(
-    "POST",
+@routes.post(
     "/v1/entities/{entity_type:str}/{key:str}/{method:str}",
+    "Call an entity",
     needs=Permission.SEND,
-    tag="entities",
-    summary="Call an entity",
     body=CallRequest,
     problems=(409, 429, 500),
 )
@@ -84,13 +84,7 @@ async def call_entity(
     return CallAnswer(done=True, result=msgspec.json.decode(value))
 
 
-@operation(
-    "GET",
-    "/v1/entities",
-    needs=Permission.READ,
-    tag="entities",
-    summary="List types of entities",
-)
+@routes.get("/v1/entities", "List types of entities", needs=Permission.READ)
 async def list_entity_types(
     context: NamedDependency[Context], limit: Limit = PAGE_LIMIT, cursor: Cursor = None
 ) -> Page[CountedType]:
@@ -101,13 +95,7 @@ async def list_entity_types(
     return page_of(found, limit, lambda counted: counted.type, lambda counted: counted)
 
 
-@operation(
-    "GET",
-    "/v1/entities/{entity_type:str}",
-    needs=Permission.READ,
-    tag="entities",
-    summary="List entities of a type",
-)
+@routes.get("/v1/entities/{entity_type:str}", "List entities of a type", needs=Permission.READ)
 async def list_entities(
     entity_type: FromPath[str],
     context: NamedDependency[Context],
@@ -127,13 +115,7 @@ async def list_entities(
     return page_of(found, limit, lambda entity: entity.key, lambda entity: entity)
 
 
-@operation(
-    "GET",
-    "/v1/entities/{entity_type:str}/{key:str}",
-    needs=Permission.READ,
-    tag="entities",
-    summary="Get an entity",
-)
+@routes.get("/v1/entities/{entity_type:str}/{key:str}", "Get an entity", needs=Permission.READ)
 async def get_entity(
     entity_type: FromPath[str], key: FromPath[str], context: NamedDependency[Context]
 ) -> EntityRecord:
@@ -141,12 +123,10 @@ async def get_entity(
     return await entities.get_entity(context, entity_type, key)
 
 
-@operation(
-    "DELETE",
+@routes.delete(
     "/v1/entities/{entity_type:str}/{key:str}",
+    "Delete an entity",
     needs=Permission.MANAGE,
-    tag="entities",
-    summary="Delete an entity",
     status=204,
     problems=(409, 429),
 )
@@ -157,12 +137,10 @@ async def delete_entity(
     await entity_edits.delete_entity(context, entity_type, key)
 
 
-@operation(
-    "GET",
+@routes.get(
     "/v1/entities/{entity_type:str}/{key:str}/storage",
+    "List the storage of an entity",
     needs=Permission.READ,
-    tag="entities",
-    summary="List the storage of an entity",
 )
 async def list_entity_storage(
     entity_type: FromPath[str],
@@ -189,12 +167,10 @@ async def list_entity_storage(
     return await read_page(read, limit, after, lambda entry: entry.name, lambda entry: entry)
 
 
-@operation(
-    "GET",
+@routes.get(
     "/v1/entities/{entity_type:str}/{key:str}/storage/{name:str}",
+    "Get a value",
     needs=Permission.READ,
-    tag="entities",
-    summary="Get a value",
 )
 async def get_entity_value(
     entity_type: FromPath[str],
@@ -207,12 +183,10 @@ async def get_entity_value(
     return StorageEntry(name, value)
 
 
-@operation(
-    "PUT",
+@routes.put(
     "/v1/entities/{entity_type:str}/{key:str}/storage/{name:str}",
+    "Store a value",
     needs=Permission.MANAGE,
-    tag="entities",
-    summary="Store a value",
     body=ValueRequest,
     problems=(409, 429),
 )
@@ -232,12 +206,10 @@ async def put_entity_value(
     return StorageEntry(name, data["value"])
 
 
-@operation(
-    "DELETE",
+@routes.delete(
     "/v1/entities/{entity_type:str}/{key:str}/storage/{name:str}",
+    "Delete a value",
     needs=Permission.MANAGE,
-    tag="entities",
-    summary="Delete a value",
     status=204,
     problems=(409, 429),
 )
@@ -251,12 +223,10 @@ async def delete_entity_value(
     await entity_edits.delete_value(context, entity_type, key, name)
 
 
-@operation(
-    "GET",
+@routes.get(
     "/v1/entities/{entity_type:str}/{key:str}/alarm",
+    "Get the alarm of an entity",
     needs=Permission.READ,
-    tag="entities",
-    summary="Get the alarm of an entity",
 )
 async def get_entity_alarm(
     entity_type: FromPath[str], key: FromPath[str], context: NamedDependency[Context]
@@ -268,12 +238,10 @@ async def get_entity_alarm(
     return AlarmBody(found.alarm_at)
 
 
-@operation(
-    "PUT",
+@routes.put(
     "/v1/entities/{entity_type:str}/{key:str}/alarm",
+    "Set the alarm of an entity",
     needs=Permission.MANAGE,
-    tag="entities",
-    summary="Set the alarm of an entity",
     body=AlarmBody,
     problems=(409, 429),
 )
@@ -294,12 +262,10 @@ async def put_entity_alarm(
     return AlarmBody(at)
 
 
-@operation(
-    "DELETE",
+@routes.delete(
     "/v1/entities/{entity_type:str}/{key:str}/alarm",
+    "Delete the alarm of an entity",
     needs=Permission.MANAGE,
-    tag="entities",
-    summary="Delete the alarm of an entity",
     status=204,
     problems=(409, 429),
 )
@@ -308,19 +274,3 @@ async def delete_entity_alarm(
 ) -> None:
     """Deletes the alarm; 404 if none is set."""
     await entity_edits.delete_alarm(context, entity_type, key)
-
-
-ENTITY_ROUTES = (
-    call_entity,
-    list_entity_types,
-    list_entities,
-    get_entity,
-    delete_entity,
-    list_entity_storage,
-    get_entity_value,
-    put_entity_value,
-    delete_entity_value,
-    get_entity_alarm,
-    put_entity_alarm,
-    delete_entity_alarm,
-)

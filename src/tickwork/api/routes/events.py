@@ -13,7 +13,7 @@ from litestar.params import Body, FromPath, FromQuery
 from msgspec import Meta, Struct, structs
 
 from tickwork.api.once import IdempotencyKey, once
-from tickwork.api.operation import operation
+from tickwork.api.operation import Routes
 from tickwork.api.pages import (
     PAGE_LIMIT,
     PAGE_LIMIT_MAX,
@@ -37,6 +37,8 @@ from tickwork.core.fields import read_instant
 from tickwork.ops import endpoints, events
 from tickwork.ops.context import Context
 
+routes = Routes("deliveries")
+
 _PUBLISH = [
     Example(
         summary="An order was paid",
@@ -55,12 +57,11 @@ class EventRequest(Struct, frozen=True, kw_only=True):
     owner: str | None = None
 
 
-@operation(
-    "POST",
+@routes.post(
     "/v1/events",
+    "Publish an event",
     needs=Permission.SEND,
     tag="events",
-    summary="Publish an event",
     status=201,
     body=EventRequest,
     problems=(404, 409, 429),
@@ -93,14 +94,7 @@ async def publish_event(
     return await once(make, context=context, caller=caller, request=request, key=idempotency_key)
 
 
-@operation(
-    "GET",
-    "/v1/deliveries",
-    needs=Permission.READ,
-    tag="deliveries",
-    summary="List deliveries",
-    problems=(404,),
-)
+@routes.get("/v1/deliveries", "List deliveries", needs=Permission.READ, problems=(404,))
 async def list_deliveries(
     context: NamedDependency[Context],
     endpoint: FromQuery[str | None] = None,
@@ -128,13 +122,7 @@ async def list_deliveries(
     return await read_page(read, limit, before, lambda delivery: delivery.id.uuid)
 
 
-@operation(
-    "GET",
-    "/v1/deliveries/{delivery:str}",
-    needs=Permission.READ,
-    tag="deliveries",
-    summary="Get a delivery",
-)
+@routes.get("/v1/deliveries/{delivery:str}", "Get a delivery", needs=Permission.READ)
 async def get_delivery(
     delivery: FromPath[str], context: NamedDependency[Context]
 ) -> DeliveryAnswer:
@@ -142,12 +130,10 @@ async def get_delivery(
     return await events.find_delivery(context, _id(delivery))
 
 
-@operation(
-    "GET",
+@routes.get(
     "/v1/deliveries/{delivery:str}/attempts",
+    "List the attempts at a delivery",
     needs=Permission.READ,
-    tag="deliveries",
-    summary="List the attempts at a delivery",
 )
 async def list_attempts(
     delivery: FromPath[str],
@@ -168,12 +154,10 @@ async def list_attempts(
     )
 
 
-@operation(
-    "POST",
+@routes.post(
     "/v1/deliveries/{delivery:str}/resend",
+    "Send a delivery again",
     needs=Permission.MANAGE,
-    tag="deliveries",
-    summary="Send a delivery again",
     problems=(409,),
 )
 async def resend_delivery(
@@ -187,6 +171,3 @@ async def resend_delivery(
 
 def _id(text: str) -> UUID:
     return read_path_id(Prefix.DELIVERY, text, "delivery")
-
-
-EVENT_ROUTES = (publish_event, list_deliveries, get_delivery, list_attempts, resend_delivery)

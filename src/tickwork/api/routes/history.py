@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from litestar.di import NamedDependency
 from litestar.params import Body, FromPath, FromQuery, QueryParameter
 
-from tickwork.api.operation import operation
+from tickwork.api.operation import Routes
 from tickwork.api.pages import PAGE_LIMIT, Cursor, Limit, Listed, Page, read_cursor, read_filtered
 from tickwork.core.access import Permission
 from tickwork.core.answers.history import EventHandled, HistoryRecord
@@ -25,10 +25,10 @@ from tickwork.core.options.history import HistoryOptions, read_history_default
 from tickwork.ops import history
 from tickwork.ops.context import Context
 
+routes = Routes("history")
 
-@operation(
-    "GET", "/v1/history", needs=Permission.READ, tag="history", summary="List ended messages"
-)
+
+@routes.get("/v1/history", "List ended messages", needs=Permission.READ)
 async def list_history(
     context: NamedDependency[Context],
     queue: FromQuery[str | None] = None,
@@ -76,26 +76,14 @@ async def list_history(
     return await read_filtered(read, limit, after)
 
 
-@operation(
-    "GET",
-    "/v1/history/{message_id:str}",
-    needs=Permission.READ,
-    tag="history",
-    summary="Get an ended message",
-)
+@routes.get("/v1/history/{message_id:str}", "Get an ended message", needs=Permission.READ)
 async def get_record(message_id: FromPath[str], context: NamedDependency[Context]) -> HistoryRecord:
     """Returns what became of a message; 404 if it has not ended, or there is no record of it."""
     wanted = read_path_id(Prefix.MESSAGE, message_id, "message")
     return await history.get_record(context, wanted, as_json=True)
 
 
-@operation(
-    "GET",
-    "/v1/history/handled",
-    needs=Permission.READ,
-    tag="history",
-    summary="Ask whether an event was handled",
-)
+@routes.get("/v1/history/handled", "Ask whether an event was handled", needs=Permission.READ)
 async def was_handled(
     event_id: FromQuery[str],
     context: NamedDependency[Context],
@@ -106,31 +94,17 @@ async def was_handled(
     return EventHandled(event_id, await history.was_handled(context, event_id, queue=queue))
 
 
-@operation(
-    "GET",
-    "/v1/history/default",
-    needs=Permission.READ,
-    tag="history",
-    summary="Get what queues keep",
-)
+@routes.get("/v1/history/default", "Get what queues keep", needs=Permission.READ)
 async def get_default(context: NamedDependency[Context]) -> HistoryDefault:
     """Returns what queues keep that have no setting of their own."""
     return await history.get_default(context)
 
 
-@operation(
-    "PUT",
-    "/v1/history/default",
-    needs=Permission.ADMIN,
-    tag="history",
-    summary="Set what queues keep",
-    body=HistoryOptions,
+@routes.put(
+    "/v1/history/default", "Set what queues keep", needs=Permission.ADMIN, body=HistoryOptions
 )
 async def set_default(
     data: Annotated[dict[str, Any], Body()], context: NamedDependency[Context]
 ) -> HistoryDefault:
     """Sets what queues keep that have no setting of their own, in the whole database."""
     return await history.set_default(context.within(SYSTEM), read_history_default(data))
-
-
-HISTORY_ROUTES = (list_history, was_handled, get_default, set_default, get_record)

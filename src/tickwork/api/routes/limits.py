@@ -9,12 +9,14 @@ from litestar.openapi.spec import Example
 from litestar.params import Body, FromPath
 from msgspec import Meta, Struct
 
-from tickwork.api.operation import operation
+from tickwork.api.operation import Routes
 from tickwork.api.pages import PAGE_LIMIT, Cursor, Limit, Page, page_of, read_cursor
 from tickwork.core.access import Permission
 from tickwork.core.queue.named_limit import NamedLimit
 from tickwork.ops import limits
 from tickwork.ops.context import Context
+
+routes = Routes("limits")
 
 _PUT = [
     Example(
@@ -32,7 +34,7 @@ class LimitRequest(Struct, frozen=True, kw_only=True):
     concurrency: Annotated[int | None, Meta(description="Messages at a time.")] = None
 
 
-@operation("GET", "/v1/limits", needs=Permission.READ, tag="limits", summary="List limits")
+@routes.get("/v1/limits", "List limits", needs=Permission.READ)
 async def list_limits(
     context: NamedDependency[Context], limit: Limit = PAGE_LIMIT, cursor: Cursor = None
 ) -> Page[NamedLimit]:
@@ -43,12 +45,10 @@ async def list_limits(
     return page_of(found, limit, lambda named: named.name, lambda named: named)
 
 
-@operation(
-    "PUT",
+@routes.put(
     "/v1/limits/{limit_name:str}",
+    "Set a limit",
     needs=Permission.MANAGE,
-    tag="limits",
-    summary="Set a limit",
     body=LimitRequest,
     problems=(429,),
 )
@@ -61,25 +61,13 @@ async def put_limit(
     return await limits.put_limit(context, limit_name, data)
 
 
-@operation(
-    "GET", "/v1/limits/{limit_name:str}", needs=Permission.READ, tag="limits", summary="Get a limit"
-)
+@routes.get("/v1/limits/{limit_name:str}", "Get a limit", needs=Permission.READ)
 async def get_limit(limit_name: FromPath[str], context: NamedDependency[Context]) -> NamedLimit:
     """Returns one limit."""
     return await limits.get_limit(context, limit_name)
 
 
-@operation(
-    "DELETE",
-    "/v1/limits/{limit_name:str}",
-    needs=Permission.MANAGE,
-    tag="limits",
-    summary="Delete a limit",
-    status=204,
-)
+@routes.delete("/v1/limits/{limit_name:str}", "Delete a limit", needs=Permission.MANAGE, status=204)
 async def delete_limit(limit_name: FromPath[str], context: NamedDependency[Context]) -> None:
     """Deletes a limit. What names it is not limited any more."""
     await limits.delete_limit(context, limit_name)
-
-
-LIMIT_ROUTES = (list_limits, put_limit, get_limit, delete_limit)

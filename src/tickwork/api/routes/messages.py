@@ -12,7 +12,7 @@ from litestar.openapi.spec import Example
 from litestar.params import Body, FromPath, FromQuery, QueryParameter
 
 from tickwork.api.once import IdempotencyKey, once
-from tickwork.api.operation import operation
+from tickwork.api.operation import Routes
 from tickwork.api.pages import (
     PAGE_LIMIT,
     Cursor,
@@ -33,6 +33,8 @@ from tickwork.errors import NotFound
 from tickwork.ops import messages, queues, send, types
 from tickwork.ops.context import Context
 from tickwork.ops.read_message import read_batch, read_message
+
+routes = Routes("messages")
 
 _AGE_SECONDS_MAX = 400 * 86_400.0
 
@@ -58,12 +60,10 @@ _SEND_BATCH = [
 ]
 
 
-@operation(
-    "POST",
+@routes.post(
     "/v1/queues/{queue:str}/messages",
+    "Send a message",
     needs=Permission.SEND,
-    tag="messages",
-    summary="Send a message",
     status=201,
     body=MessageFields,
     problems=(409, 429),
@@ -88,12 +88,10 @@ async def send_message(
     return await once(make, context=context, caller=caller, request=request, key=idempotency_key)
 
 
-@operation(
-    "POST",
+@routes.post(
     "/v1/queues/{queue:str}/messages/batch",
+    "Send up to 10,000 messages",
     needs=Permission.SEND,
-    tag="messages",
-    summary="Send up to 10,000 messages",
     status=201,
     body=ManyMessages,
     problems=(409, 429),
@@ -124,13 +122,7 @@ async def send_messages(
     return await once(make, context=context, caller=caller, request=request, key=idempotency_key)
 
 
-@operation(
-    "GET",
-    "/v1/queues/{queue:str}/messages",
-    needs=Permission.READ,
-    tag="messages",
-    summary="List messages",
-)
+@routes.get("/v1/queues/{queue:str}/messages", "List messages", needs=Permission.READ)
 async def list_messages(
     queue: FromPath[str],
     context: NamedDependency[Context],
@@ -177,12 +169,10 @@ async def list_messages(
     return await read_filtered(read, limit, after)
 
 
-@operation(
-    "GET",
+@routes.get(
     "/v1/queues/{queue:str}/messages/{message_id:str}",
+    "Get a message of a queue",
     needs=Permission.READ,
-    tag="messages",
-    summary="Get a message of a queue",
 )
 async def get_queue_message(
     queue: FromPath[str], message_id: FromPath[str], context: NamedDependency[Context]
@@ -193,13 +183,7 @@ async def get_queue_message(
     return await messages.show_message(context, wanted, queue=queue, as_json=True)
 
 
-@operation(
-    "GET",
-    "/v1/messages/{message_id:str}",
-    needs=Permission.READ,
-    tag="messages",
-    summary="Get a message",
-)
+@routes.get("/v1/messages/{message_id:str}", "Get a message", needs=Permission.READ)
 async def get_message(
     message_id: FromPath[str], context: NamedDependency[Context]
 ) -> StoredMessage:
@@ -208,12 +192,10 @@ async def get_message(
     return await messages.show_message(context, wanted, as_json=True)
 
 
-@operation(
-    "DELETE",
+@routes.delete(
     "/v1/queues/{queue:str}/messages/{message_id:str}",
+    "Delete a message",
     needs=Permission.MANAGE,
-    tag="messages",
-    summary="Delete a message",
     status=204,
 )
 async def delete_message(
@@ -224,13 +206,3 @@ async def delete_message(
     wanted = read_path_id(Prefix.MESSAGE, message_id, "message")
     if not await messages.delete_message(context, queue, wanted):
         raise NotFound("message", message_id, "it is settled, or claimed by a worker")
-
-
-MESSAGE_ROUTES = (
-    send_message,
-    send_messages,
-    list_messages,
-    get_queue_message,
-    get_message,
-    delete_message,
-)

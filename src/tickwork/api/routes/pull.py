@@ -9,7 +9,7 @@ from litestar.openapi.spec import Example
 from litestar.params import Body, FromPath
 from msgspec import Meta, Struct
 
-from tickwork.api.operation import operation
+from tickwork.api.operation import Routes
 from tickwork.api.query import body_reader, finished
 from tickwork.api.server_state import ServerState
 from tickwork.core.access import Caller, Permission
@@ -25,6 +25,8 @@ from tickwork.core.limits import DELAY_SECONDS_MAX, LEASE_SECONDS_MAX
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.ops import pull, queues
 from tickwork.ops.context import Context
+
+routes = Routes("messages")
 
 _LEASE_ID = Annotated[str, Meta(description="Of a pulled message.")]
 
@@ -71,12 +73,10 @@ _PULL = [Example(summary="Wait up to 10 seconds", value={"batch_size": 10, "wait
 _ACK = [Example(summary="Ack all", value={"acks": [], "retries": []})]
 
 
-@operation(
-    "POST",
+@routes.post(
     "/v1/queues/{queue:str}/messages/pull",
+    "Pull messages",
     needs=Permission.CONSUME,
-    tag="messages",
-    summary="Pull messages",
     body=PullRequest,
     problems=(409,),
 )
@@ -110,12 +110,10 @@ async def pull_messages(
     return PullAnswer(tuple(leased), pulled.backlog)
 
 
-@operation(
-    "POST",
+@routes.post(
     "/v1/queues/{queue:str}/messages/ack",
+    "Ack or retry pulled messages",
     needs=Permission.CONSUME,
-    tag="messages",
-    summary="Ack or retry pulled messages",
     body=AckRequest,
     problems=(409,),
 )
@@ -143,12 +141,10 @@ async def ack_messages(
     return AckAnswer(settled.acked, settled.retried, refused)
 
 
-@operation(
-    "POST",
+@routes.post(
     "/v1/queues/{queue:str}/messages/extend",
+    "Extend a lease",
     needs=Permission.CONSUME,
-    tag="messages",
-    summary="Extend a lease",
     body=ExtendRequest,
     problems=(409,),
 )
@@ -194,6 +190,3 @@ def _retry(field: str, given: object, caller: Caller) -> pull.Retry:
     finished(reader)
     lease = pull.read_lease(f"{field}.lease_id", fields.get("lease_id"), caller.scope)
     return pull.Retry(lease, delay)
-
-
-PULL_ROUTES = (pull_messages, ack_messages, extend_message)

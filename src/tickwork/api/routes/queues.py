@@ -10,7 +10,7 @@ from litestar.di import NamedDependency
 from litestar.openapi.spec import Example
 from litestar.params import Body, FromPath, QueryParameter
 
-from tickwork.api.operation import operation
+from tickwork.api.operation import Routes
 from tickwork.api.pages import PAGE_LIMIT, Cursor, Limit, Page, page_of, read_cursor
 from tickwork.api.versions import (
     IfMatch,
@@ -26,6 +26,8 @@ from tickwork.core.model import QueuePosition, QueueSettings, StoredQueue
 from tickwork.core.options.queue import QueueOptions
 from tickwork.ops import queues
 from tickwork.ops.context import Context
+
+routes = Routes("queues")
 
 _EXAMPLES = [
     Example(summary="A queue with the usual settings", value={}),
@@ -73,7 +75,7 @@ def _shown(queue: QueueAnswer, status_code: int = 200) -> Response[QueueAnswer]:
     return with_etag(queue, _etag(queue), status_code)
 
 
-@operation("GET", "/v1/queues", needs=Permission.READ, tag="queues", summary="List queues")
+@routes.get("/v1/queues", "List queues", needs=Permission.READ)
 async def list_queues(
     context: NamedDependency[Context], limit: Limit = PAGE_LIMIT, cursor: Cursor = None
 ) -> Page[QueueAnswer]:
@@ -84,9 +86,7 @@ async def list_queues(
     return page_of(found, limit, lambda queue: queue.position, QueueAnswer.of)
 
 
-@operation(
-    "GET", "/v1/queues/{queue:str}", needs=Permission.READ, tag="queues", summary="Get a queue"
-)
+@routes.get("/v1/queues/{queue:str}", "Get a queue", needs=Permission.READ)
 async def get_queue(
     queue: FromPath[str],
     context: NamedDependency[Context],
@@ -99,12 +99,10 @@ async def get_queue(
     return _shown(await queues.get_queue(context, queue, is_counted=counts))
 
 
-@operation(
-    "PUT",
+@routes.put(
     "/v1/queues/{queue:str}",
+    "Create or change a queue",
     needs=Permission.MANAGE,
-    tag="queues",
-    summary="Create or change a queue",
     body=QueueOptions,
     problems=(409, 412),
     created=QueueAnswer,
@@ -126,12 +124,10 @@ async def put_queue(
     return _shown(stored, 201 if is_new else 200)
 
 
-@operation(
-    "PATCH",
+@routes.patch(
     "/v1/queues/{queue:str}",
+    "Change settings of a queue",
     needs=Permission.MANAGE,
-    tag="queues",
-    summary="Change settings of a queue",
     body=QueueOptions,
     problems=(409, 412),
 )
@@ -150,12 +146,10 @@ async def update_queue(
     return _shown(await queues.update_queue(context, queue, data, check=check))
 
 
-@operation(
-    "DELETE",
+@routes.delete(
     "/v1/queues/{queue:str}",
+    "Delete a queue",
     needs=Permission.MANAGE,
-    tag="queues",
-    summary="Delete a queue",
     status=204,
     problems=(409, 412),
 )
@@ -167,13 +161,8 @@ async def delete_queue(
     await queues.delete_queue(context, queue, check=_matching(if_match, queue))
 
 
-@operation(
-    "POST",
-    "/v1/queues/{queue:str}/pause",
-    needs=Permission.MANAGE,
-    tag="queues",
-    summary="Pause a queue",
-    problems=(409,),
+@routes.post(
+    "/v1/queues/{queue:str}/pause", "Pause a queue", needs=Permission.MANAGE, problems=(409,)
 )
 async def pause_queue(
     queue: FromPath[str], context: NamedDependency[Context]
@@ -184,13 +173,8 @@ async def pause_queue(
     return _shown(await queues.get_queue(context, queue, is_counted=False))
 
 
-@operation(
-    "POST",
-    "/v1/queues/{queue:str}/resume",
-    needs=Permission.MANAGE,
-    tag="queues",
-    summary="Resume a queue",
-    problems=(409,),
+@routes.post(
+    "/v1/queues/{queue:str}/resume", "Resume a queue", needs=Permission.MANAGE, problems=(409,)
 )
 async def resume_queue(
     queue: FromPath[str], context: NamedDependency[Context]
@@ -201,26 +185,8 @@ async def resume_queue(
     return _shown(await queues.get_queue(context, queue, is_counted=False))
 
 
-@operation(
-    "POST",
-    "/v1/queues/{queue:str}/purge",
-    needs=Permission.MANAGE,
-    tag="queues",
-    summary="Purge a queue",
-)
+@routes.post("/v1/queues/{queue:str}/purge", "Purge a queue", needs=Permission.MANAGE)
 async def purge_queue(queue: FromPath[str], context: NamedDependency[Context]) -> Purged:
     """Deletes every message that is not claimed. Items of batches count as failed."""
     queues.check_visible(queue)
     return Purged(await queues.purge_queue(context, queue))
-
-
-QUEUE_ROUTES = (
-    list_queues,
-    get_queue,
-    put_queue,
-    update_queue,
-    delete_queue,
-    pause_queue,
-    resume_queue,
-    purge_queue,
-)

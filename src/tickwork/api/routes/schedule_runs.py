@@ -15,7 +15,7 @@ from litestar.params import Body, FromQuery, QueryParameter
 from msgspec import Struct
 
 from tickwork.api.once import IdempotencyKey, change_once
-from tickwork.api.operation import operation
+from tickwork.api.operation import Routes
 from tickwork.api.pages import PAGE_LIMIT, Cursor, Limit, Page, read_cursor, read_page
 from tickwork.api.query import body_reader, finished, flag
 from tickwork.api.schedule_access import (
@@ -38,6 +38,8 @@ from tickwork.ops.schedules.next_fires import upcoming as upcoming_fires
 from tickwork.ops.schedules.public import show_stored
 from tickwork.ops.schedules.why import why
 
+routes = Routes("schedules")
+
 FireLimit = Annotated[
     int, QueryParameter(ge=1, le=PREVIEW_LIMIT_MAX, description="Maximum number of fires.")
 ]
@@ -59,12 +61,10 @@ class BackfillRequest(Struct, frozen=True, kw_only=True, rename={"start": "from"
     force: bool = False
 
 
-@operation(
-    "POST",
+@routes.post(
     "/v1/schedules/{schedule:str}/pause",
+    "Pause a schedule",
     needs=Permission.MANAGE,
-    tag="schedules",
-    summary="Pause a schedule",
     is_for_owners=True,
     problems=(409,),
 )
@@ -77,12 +77,10 @@ async def pause_schedule(
     return await shown_schedule(context, changed)
 
 
-@operation(
-    "POST",
+@routes.post(
     "/v1/schedules/{schedule:str}/resume",
+    "Resume a schedule",
     needs=Permission.MANAGE,
-    tag="schedules",
-    summary="Resume a schedule",
     is_for_owners=True,
     problems=(409,),
 )
@@ -95,12 +93,10 @@ async def resume_schedule(
     return await shown_schedule(context, changed)
 
 
-@operation(
-    "POST",
+@routes.post(
     "/v1/schedules/{schedule:str}/trigger",
+    "Run a schedule once, now",
     needs=Permission.MANAGE,
-    tag="schedules",
-    summary="Run a schedule once, now",
     status=201,
     is_for_owners=True,
     problems=(409, 422),
@@ -127,12 +123,10 @@ async def trigger_schedule(
     )
 
 
-@operation(
-    "POST",
+@routes.post(
     "/v1/schedules/{schedule:str}/backfill",
+    "Run slots of the past",
     needs=Permission.MANAGE,
-    tag="schedules",
-    summary="Run slots of the past",
     status=201,
     body=BackfillRequest,
     is_for_owners=True,
@@ -177,12 +171,10 @@ class _FiringPosition(Struct, array_like=True):
     id: UUID
 
 
-@operation(
-    "GET",
+@routes.get(
     "/v1/schedules/{schedule:str}/firings",
+    "List firings",
     needs=Permission.READ,
-    tag="schedules",
-    summary="List firings",
     is_for_owners=True,
 )
 async def list_firings(
@@ -212,12 +204,10 @@ def _position(firing: FiringAnswer) -> _FiringPosition:
     return _FiringPosition(firing.finished_at, firing.id.uuid)
 
 
-@operation(
-    "GET",
+@routes.get(
     "/v1/schedules/{schedule:str}/upcoming",
+    "List the next fires of a schedule",
     needs=Permission.READ,
-    tag="schedules",
-    summary="List the next fires of a schedule",
     is_for_owners=True,
 )
 async def upcoming_of_schedule(
@@ -228,12 +218,10 @@ async def upcoming_of_schedule(
     return await upcoming_fires(context, known.id, limit=limit)
 
 
-@operation(
-    "GET",
+@routes.get(
     "/v1/upcoming",
+    "List the next fires of all schedules",
     needs=Permission.READ,
-    tag="schedules",
-    summary="List the next fires of all schedules",
     is_for_owners=True,
     problems=(404,),
 )
@@ -256,12 +244,10 @@ async def upcoming(
     )
 
 
-@operation(
-    "GET",
+@routes.get(
     "/v1/schedules/{schedule:str}/why",
+    "Explain why a schedule fired, or did not",
     needs=Permission.READ,
-    tag="schedules",
-    summary="Explain why a schedule fired, or did not",
     is_for_owners=True,
 )
 async def why_schedule(
@@ -274,15 +260,3 @@ async def why_schedule(
     """Answers with a code, a sentence, and the facts behind it."""
     known = await lookup.get_schedule(context, schedule)
     return await why(context, known.id, read_instant("at", at))
-
-
-RUN_ROUTES = (
-    pause_schedule,
-    resume_schedule,
-    trigger_schedule,
-    backfill_schedule,
-    list_firings,
-    upcoming_of_schedule,
-    upcoming,
-    why_schedule,
-)

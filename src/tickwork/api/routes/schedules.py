@@ -14,7 +14,7 @@ from msgspec import Meta, Struct, structs
 
 from tickwork.api.bodies import DocumentedMany
 from tickwork.api.once import IdempotencyKey, once
-from tickwork.api.operation import operation
+from tickwork.api.operation import Routes
 from tickwork.api.pages import PAGE_LIMIT, Cursor, Limit, Page, read_cursor, read_page
 from tickwork.api.schedule_access import ScheduleId, shown_schedule
 from tickwork.api.schemas import RuleRequest
@@ -28,6 +28,8 @@ from tickwork.ops import requests
 from tickwork.ops.context import Context
 from tickwork.ops.schedules import change, create, lookup
 from tickwork.ops.schedules.public import show_stored
+
+routes = Routes("schedules")
 
 _CREATE = [
     Example(
@@ -115,12 +117,10 @@ class ManySchedules(Struct, frozen=True):
     items: tuple[ScheduleAnswer, ...]
 
 
-@operation(
-    "POST",
+@routes.post(
     "/v1/schedules",
+    "Create a schedule",
     needs=Permission.MANAGE,
-    tag="schedules",
-    summary="Create a schedule",
     status=201,
     body=DocumentedMany[ScheduleRequest],
     is_for_owners=True,
@@ -155,14 +155,7 @@ async def create_schedule(
     return await once(make, context=context, caller=caller, request=request, key=idempotency_key)
 
 
-@operation(
-    "GET",
-    "/v1/schedules",
-    needs=Permission.READ,
-    tag="schedules",
-    summary="List schedules",
-    is_for_owners=True,
-)
+@routes.get("/v1/schedules", "List schedules", needs=Permission.READ, is_for_owners=True)
 async def list_schedules(
     context: NamedDependency[Context],
     status: FromQuery[ScheduleStatus | None] = None,
@@ -199,13 +192,8 @@ async def list_schedules(
     return await read_page(read, limit, after, lambda shown: shown.id.uuid)
 
 
-@operation(
-    "GET",
-    "/v1/schedules/{schedule:str}",
-    needs=Permission.READ,
-    tag="schedules",
-    summary="Get a schedule",
-    is_for_owners=True,
+@routes.get(
+    "/v1/schedules/{schedule:str}", "Get a schedule", needs=Permission.READ, is_for_owners=True
 )
 async def get_schedule(
     schedule: ScheduleId, context: NamedDependency[Context]
@@ -224,12 +212,10 @@ async def _update(
     return await shown_schedule(context, changed)
 
 
-@operation(
-    "PATCH",
+@routes.patch(
     "/v1/schedules/{schedule:str}",
+    "Change a schedule",
     needs=Permission.MANAGE,
-    tag="schedules",
-    summary="Change a schedule",
     body=SchedulePatch,
     is_for_owners=True,
     problems=(409, 412),
@@ -245,12 +231,10 @@ async def update_schedule(
     return await _update(schedule, data, context, if_match)
 
 
-@operation(
-    "PUT",
+@routes.put(
     "/v1/schedules/{schedule:str}",
+    "Change a schedule, as PATCH does",
     needs=Permission.MANAGE,
-    tag="schedules",
-    summary="Change a schedule, as PATCH does",
     body=SchedulePatch,
     is_for_owners=True,
     problems=(409, 412),
@@ -265,12 +249,10 @@ async def merge_schedule(
     return await _update(schedule, data, context, if_match)
 
 
-@operation(
-    "DELETE",
+@routes.delete(
     "/v1/schedules/{schedule:str}",
+    "Delete a schedule",
     needs=Permission.MANAGE,
-    tag="schedules",
-    summary="Delete a schedule",
     status=204,
     is_for_owners=True,
     problems=(412,),
@@ -284,13 +266,3 @@ async def delete_schedule(
         raise NotFound("schedule", schedule)
     version = read_version(if_match, "schedule", schedule)
     await change.delete(context, known.id, version=version)
-
-
-SCHEDULE_ROUTES = (
-    create_schedule,
-    list_schedules,
-    get_schedule,
-    update_schedule,
-    merge_schedule,
-    delete_schedule,
-)

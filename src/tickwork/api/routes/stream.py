@@ -22,7 +22,7 @@ from litestar.response import Stream
 from msgspec import UNSET, Struct, UnsetType
 
 from tickwork.api.access import authenticated
-from tickwork.api.operation import operation
+from tickwork.api.operation import Routes
 from tickwork.api.server_state import ServerState
 from tickwork.clock import monotonic
 from tickwork.core.access import Caller, Permission
@@ -30,6 +30,8 @@ from tickwork.core.stream import StreamEvent
 from tickwork.errors import FieldError, Forbidden, InvalidInput, TooMany, Unauthorized
 from tickwork.ops.context import Context
 from tickwork.ops.stream import StreamBehind
+
+routes = Routes("operating")
 
 HEARTBEAT_SECONDS = 15.0
 """Seconds between two comments that keep the connection open, and between two checks of the key,
@@ -60,18 +62,18 @@ LastEventId = Annotated[
 ]
 
 
-@operation(
-    "GET",
+@routes.get(
     "/v1/stream",
+    "Stream events",
     needs=Permission.READ,
-    tag="operating",
-    summary="Stream events",
     problems=(429,),
     answer=ResponseSpec(
-        data_container=SentEvent, media_type="text/event-stream", description="Server-sent events.",
+        data_container=SentEvent,
+        media_type="text/event-stream",
+        description="Server-sent events.",
         generate_examples=False,
     ),
-)  # fmt: skip
+)
 async def stream(
     request: Request[Any, Any, Any],
     context: NamedDependency[Context],

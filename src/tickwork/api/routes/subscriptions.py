@@ -9,7 +9,7 @@ from litestar.di import NamedDependency
 from litestar.openapi.spec import Example
 from litestar.params import Body, FromQuery
 
-from tickwork.api.operation import operation
+from tickwork.api.operation import Routes
 from tickwork.api.pages import PAGE_LIMIT, Cursor, Limit, Page, page_of, read_cursor
 from tickwork.api.query import body_reader, finished
 from tickwork.core.access import Permission
@@ -18,16 +18,12 @@ from tickwork.errors import NotFound
 from tickwork.ops import subscriptions
 from tickwork.ops.context import Context
 
+routes = Routes("subscriptions")
+
 _PUT = [Example(summary="All content", value={"types": "content.*", "queue": "publish"})]
 
 
-@operation(
-    "GET",
-    "/v1/subscriptions",
-    needs=Permission.READ,
-    tag="subscriptions",
-    summary="List subscriptions",
-)
+@routes.get("/v1/subscriptions", "List subscriptions", needs=Permission.READ)
 async def list_subscriptions(
     context: NamedDependency[Context], limit: Limit = PAGE_LIMIT, cursor: Cursor = None
 ) -> Page[SubscriptionBody]:
@@ -41,12 +37,10 @@ async def list_subscriptions(
     return page_of(found, limit, _position)
 
 
-@operation(
-    "POST",
+@routes.post(
     "/v1/subscriptions",
+    "Subscribe a queue",
     needs=Permission.MANAGE,
-    tag="subscriptions",
-    summary="Subscribe a queue",
     status=201,
     body=SubscriptionBody,
     problems=(404, 409, 429),
@@ -62,12 +56,10 @@ async def create_subscription(
     return Response(made, status_code=201)
 
 
-@operation(
-    "DELETE",
+@routes.delete(
     "/v1/subscriptions",
+    "Delete a subscription",
     needs=Permission.MANAGE,
-    tag="subscriptions",
-    summary="Delete a subscription",
     status=204,
     problems=(404, 422),
 )
@@ -81,6 +73,3 @@ async def delete_subscription(
 
 def _position(subscription: SubscriptionBody) -> list[str]:
     return [subscription.types, subscription.queue]
-
-
-SUBSCRIPTION_ROUTES = (list_subscriptions, create_subscription, delete_subscription)

@@ -13,7 +13,7 @@ from litestar.params import Body, FromPath
 from msgspec import Meta, Struct, structs
 
 from tickwork.api.once import IdempotencyKey, once
-from tickwork.api.operation import operation
+from tickwork.api.operation import Routes
 from tickwork.api.pages import (
     PAGE_LIMIT,
     Cursor,
@@ -39,6 +39,8 @@ from tickwork.errors import FieldError, InvalidInput
 from tickwork.ops import audit, keys, tenants
 from tickwork.ops.context import Context
 
+routes = Routes("access")
+
 TenantId = FromPath[str]
 KeyId = FromPath[str]
 
@@ -55,7 +57,7 @@ _ROTATION = [Example(value={"keep_seconds": 3_600})]
 _KEY = [Example(value={"name": "shop backend", "scopes": ["read", "send"]})]
 
 
-@operation("GET", "/v1/tenants", needs=Permission.ADMIN, tag="access", summary="List tenants")
+@routes.get("/v1/tenants", "List tenants", needs=Permission.ADMIN)
 async def list_tenants(
     context: NamedDependency[Context], limit: Limit = PAGE_LIMIT, cursor: Cursor = None
 ) -> Page[Tenant]:
@@ -65,12 +67,10 @@ async def list_tenants(
     return page_of(found, limit, lambda tenant: tenant.id, lambda tenant: tenant)
 
 
-@operation(
-    "POST",
+@routes.post(
     "/v1/tenants",
+    "Create a tenant",
     needs=Permission.ADMIN,
-    tag="access",
-    summary="Create a tenant",
     status=201,
     body=NewTenant,
     problems=(409,),
@@ -91,20 +91,16 @@ async def create_tenant(
     return await once(make, context=context, caller=caller, request=request, key=idempotency_key)
 
 
-@operation(
-    "GET", "/v1/tenants/{tenant:str}", needs=Permission.ADMIN, tag="access", summary="Get a tenant"
-)
+@routes.get("/v1/tenants/{tenant:str}", "Get a tenant", needs=Permission.ADMIN)
 async def get_tenant(tenant: TenantId, context: NamedDependency[Context]) -> Tenant:
     """Returns one tenant with its limits."""
     return await tenants.get_tenant(context.within(SYSTEM), tenant)
 
 
-@operation(
-    "PATCH",
+@routes.patch(
     "/v1/tenants/{tenant:str}",
+    "Change the limits of a tenant",
     needs=Permission.ADMIN,
-    tag="access",
-    summary="Change the limits of a tenant",
     body=TenantLimits,
 )
 async def change_tenant(
@@ -116,37 +112,19 @@ async def change_tenant(
     return await tenants.set_tenant_limits(context.store, tenant, data)
 
 
-@operation(
-    "POST",
-    "/v1/tenants/{tenant:str}/suspend",
-    needs=Permission.ADMIN,
-    tag="access",
-    summary="Suspend a tenant",
-)
+@routes.post("/v1/tenants/{tenant:str}/suspend", "Suspend a tenant", needs=Permission.ADMIN)
 async def suspend_tenant(tenant: TenantId, context: NamedDependency[Context]) -> Tenant:
     """Refuses its keys with 403, and hands out none of its messages. What runs goes on."""
     return await tenants.suspend_tenant(context.store, tenant)
 
 
-@operation(
-    "POST",
-    "/v1/tenants/{tenant:str}/resume",
-    needs=Permission.ADMIN,
-    tag="access",
-    summary="Resume a tenant",
-)
+@routes.post("/v1/tenants/{tenant:str}/resume", "Resume a tenant", needs=Permission.ADMIN)
 async def resume_tenant(tenant: TenantId, context: NamedDependency[Context]) -> Tenant:
     """Ends a suspension. What waited goes on; `missed` decides about late slots."""
     return await tenants.resume_tenant(context.store, tenant)
 
 
-@operation(
-    "GET",
-    "/v1/tenants/{tenant:str}/keys",
-    needs=Permission.ADMIN,
-    tag="access",
-    summary="List API keys",
-)
+@routes.get("/v1/tenants/{tenant:str}/keys", "List API keys", needs=Permission.ADMIN)
 async def list_keys(
     tenant: TenantId,
     context: NamedDependency[Context],
@@ -159,12 +137,10 @@ async def list_keys(
     return page_of(found, limit, lambda key: key.id, lambda key: key)
 
 
-@operation(
-    "POST",
+@routes.post(
     "/v1/tenants/{tenant:str}/keys",
+    "Create an API key",
     needs=Permission.ADMIN,
-    tag="access",
-    summary="Create an API key",
     status=201,
     body=KeyFields,
     problems=(409,),
@@ -193,24 +169,16 @@ async def create_key(
     )
 
 
-@operation(
-    "GET",
-    "/v1/tenants/{tenant:str}/keys/{key:str}",
-    needs=Permission.ADMIN,
-    tag="access",
-    summary="Get an API key",
-)
+@routes.get("/v1/tenants/{tenant:str}/keys/{key:str}", "Get an API key", needs=Permission.ADMIN)
 async def get_key(tenant: TenantId, key: KeyId, context: NamedDependency[Context]) -> ApiKey:
     """Returns one key, without its secret."""
     return await keys.get_key(context.within(Scope(tenant)), key)
 
 
-@operation(
-    "POST",
+@routes.post(
     "/v1/tenants/{tenant:str}/keys/{key:str}/rotate",
+    "Rotate an API key",
     needs=Permission.ADMIN,
-    tag="access",
-    summary="Rotate an API key",
     body=RotateRequest,
     problems=(409,),
 )
@@ -230,12 +198,10 @@ async def rotate_key(
     return await keys.rotate_key(context.within(Scope(tenant)), key, keep_seconds=seconds)
 
 
-@operation(
-    "DELETE",
+@routes.delete(
     "/v1/tenants/{tenant:str}/keys/{key:str}",
+    "Revoke an API key",
     needs=Permission.ADMIN,
-    tag="access",
-    summary="Revoke an API key",
     problems=(409,),
 )
 async def revoke_key(tenant: TenantId, key: KeyId, context: NamedDependency[Context]) -> ApiKey:
@@ -244,7 +210,7 @@ async def revoke_key(tenant: TenantId, key: KeyId, context: NamedDependency[Cont
     return await keys.revoke_key(context.within(Scope(tenant)), key, keep_admin=True)
 
 
-@operation("GET", "/v1/audit", needs=Permission.READ, tag="access", summary="List changes")
+@routes.get("/v1/audit", "List changes", needs=Permission.READ)
 async def list_changes(
     context: NamedDependency[Context], limit: Limit = PAGE_LIMIT, cursor: Cursor = None
 ) -> Page[AuditRecord]:
@@ -260,19 +226,3 @@ async def list_changes(
 async def _scope(context: Context, tenant: str) -> Scope:
     """The scope of a tenant that exists."""
     return Scope((await tenants.get_tenant(context.within(SYSTEM), tenant)).id)
-
-
-TENANT_ROUTES = (
-    list_tenants,
-    create_tenant,
-    get_tenant,
-    change_tenant,
-    suspend_tenant,
-    resume_tenant,
-    list_keys,
-    create_key,
-    get_key,
-    rotate_key,
-    revoke_key,
-    list_changes,
-)

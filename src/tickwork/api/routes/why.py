@@ -8,7 +8,7 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath, QueryParameter
 from msgspec import Struct
 
-from tickwork.api.operation import operation
+from tickwork.api.operation import Routes
 from tickwork.api.routes.workflows import named_workflow
 from tickwork.core.access import Permission
 from tickwork.core.answers.ids import Prefix, read_path_id
@@ -21,6 +21,8 @@ from tickwork.ops.context import Context
 from tickwork.ops.search import search
 from tickwork.ops.trace import trace_anything
 
+routes = Routes("messages")
+
 
 class EntityWaits(Struct, frozen=True):
     """The alarm of an entity, and the calls that run or wait."""
@@ -28,12 +30,8 @@ class EntityWaits(Struct, frozen=True):
     items: tuple[Wait, ...]
 
 
-@operation(
-    "GET",
-    "/v1/messages/{message_id:str}/why",
-    needs=Permission.READ,
-    tag="messages",
-    summary="Explain what a message waits for",
+@routes.get(
+    "/v1/messages/{message_id:str}/why", "Explain what a message waits for", needs=Permission.READ
 )
 async def why_message(message_id: FromPath[str], context: NamedDependency[Context]) -> Wait:
     """Answers with a code, what it waits for, since when, until when, and what happens next. A
@@ -45,12 +43,11 @@ async def why_message(message_id: FromPath[str], context: NamedDependency[Contex
     return await why.why_sent_message(context, wanted)
 
 
-@operation(
-    "GET",
+@routes.get(
     "/v1/dead/{dead_letter_id:str}/why",
+    "Explain what becomes of a dead letter",
     needs=Permission.READ,
     tag="dead letters",
-    summary="Explain what becomes of a dead letter",
 )
 async def why_dead_letter(dead_letter_id: FromPath[str], context: NamedDependency[Context]) -> Wait:
     """Answers why it died, and what happens next."""
@@ -58,12 +55,11 @@ async def why_dead_letter(dead_letter_id: FromPath[str], context: NamedDependenc
     return await why.why_dead_letter(context, wanted)
 
 
-@operation(
-    "GET",
+@routes.get(
     "/v1/deliveries/{delivery:str}/why",
+    "Explain what a delivery waits for",
     needs=Permission.READ,
     tag="endpoints",
-    summary="Explain what a delivery waits for",
 )
 async def why_delivery(delivery: FromPath[str], context: NamedDependency[Context]) -> Wait:
     """Answers whether it arrived, waits for its retry or for its endpoint, or died."""
@@ -71,12 +67,11 @@ async def why_delivery(delivery: FromPath[str], context: NamedDependency[Context
     return await why.why_delivery(context, wanted)
 
 
-@operation(
-    "GET",
+@routes.get(
     "/v1/endpoints/{endpoint:str}/why",
+    "Explain whether an endpoint takes deliveries",
     needs=Permission.READ,
     tag="endpoints",
-    summary="Explain whether an endpoint takes deliveries",
 )
 async def why_endpoint(endpoint: FromPath[str], context: NamedDependency[Context]) -> Wait:
     """Answers whether it is disabled, its breaker is open, its secrets cannot be read, or it takes
@@ -84,12 +79,11 @@ async def why_endpoint(endpoint: FromPath[str], context: NamedDependency[Context
     return await why.why_endpoint(context, endpoint)
 
 
-@operation(
-    "GET",
+@routes.get(
     "/v1/workflows/{workflow:str}/runs/{run:str}/why",
+    "Explain what a run waits for",
     needs=Permission.READ,
     tag="workflows",
-    summary="Explain what a run waits for",
 )
 async def why_run(
     workflow: FromPath[str], run: FromPath[str], context: NamedDependency[Context]
@@ -99,12 +93,11 @@ async def why_run(
     return await why.why_run(context, run, workflow=name)
 
 
-@operation(
-    "GET",
+@routes.get(
     "/v1/entities/{entity_type:str}/{key:str}/why",
+    "Explain what the calls and the alarm of an entity wait for",
     needs=Permission.READ,
     tag="entities",
-    summary="Explain what the calls and the alarm of an entity wait for",
 )
 async def why_entity(
     entity_type: FromPath[str], key: FromPath[str], context: NamedDependency[Context]
@@ -113,12 +106,8 @@ async def why_entity(
     return EntityWaits(await why.why_entity(context, entity_type, key))
 
 
-@operation(
-    "GET",
-    "/v1/trace/{correlation_id:str}",
-    needs=Permission.READ,
-    tag="messages",
-    summary="Show everything of one correlation",
+@routes.get(
+    "/v1/trace/{correlation_id:str}", "Show everything of one correlation", needs=Permission.READ
 )
 async def get_trace(correlation_id: FromPath[str], context: NamedDependency[Context]) -> Trace:
     """Returns messages, dead letters, deliveries, runs with their steps and firings as a tree. The
@@ -126,12 +115,8 @@ async def get_trace(correlation_id: FromPath[str], context: NamedDependency[Cont
     return await trace_anything(context, correlation_id)
 
 
-@operation(
-    "GET",
-    "/v1/search",
-    needs=Permission.READ,
-    tag="messages",
-    summary="Find things by id, name, owner, key or correlation id",
+@routes.get(
+    "/v1/search", "Find things by id, name, owner, key or correlation id", needs=Permission.READ
 )
 async def find(
     q: Annotated[str, QueryParameter(description="An id, or what a name or key has in it.")],
@@ -141,15 +126,3 @@ async def find(
     text, schedules of this owner, and queues, endpoints, workflows and types of entities with it in
     their name: up to five of each kind."""
     return await search(context, q)
-
-
-WHY_ROUTES = (
-    find,
-    why_message,
-    why_dead_letter,
-    why_delivery,
-    why_endpoint,
-    why_run,
-    why_entity,
-    get_trace,
-)

@@ -16,7 +16,7 @@ from msgspec import Meta, Struct, structs
 
 from tickwork.api.bodies import DocumentedMany
 from tickwork.api.once import IdempotencyKey, once
-from tickwork.api.operation import operation
+from tickwork.api.operation import Routes
 from tickwork.api.pages import (
     PAGE_BYTES_MAX,
     PAGE_LIMIT,
@@ -39,7 +39,8 @@ ANY_WORKFLOW = "-"
 
 EVENTS_FROM_MAX = 2**31 - 1
 
-_TAG = "workflows"
+routes = Routes("workflows")
+
 _RUNS = "/v1/workflows/{workflow:str}/runs"
 _RUN = f"{_RUNS}/{{run:str}}"
 _START = [Example(summary="One run", value={"id": "brand-7", "params": {"keyword": "tax"}})]
@@ -120,18 +121,16 @@ class StartedRuns(Struct, frozen=True):
     items: tuple[RunView, ...]
 
 
-@operation("GET", "/v1/workflows", needs=Permission.READ, tag=_TAG, summary="List workflows")
+@routes.get("/v1/workflows", "List workflows", needs=Permission.READ)
 async def list_workflows(context: NamedDependency[Context]) -> WorkflowNames:
     """Returns the names of the workflows that apps on this database have declared."""
     return WorkflowNames(await workflows.list_workflows(context.store))
 
 
-@operation(
-    "POST",
+@routes.post(
     _RUNS,
+    "Start runs",
     needs=Permission.SEND,
-    tag=_TAG,
-    summary="Start runs",
     status=201,
     body=DocumentedMany[RunRequest],
     problems=(409, 429),
@@ -156,7 +155,7 @@ async def start_runs(
     return await once(make, context=context, caller=caller, request=request, key=idempotency_key)
 
 
-@operation("GET", _RUNS, needs=Permission.READ, tag=_TAG, summary="List runs")
+@routes.get(_RUNS, "List runs", needs=Permission.READ)
 async def list_runs(
     workflow: FromPath[str],
     context: NamedDependency[Context],
@@ -194,7 +193,7 @@ async def list_runs(
     return await read_page(read, limit, before, position, lambda listed: listed[1])
 
 
-@operation("GET", _RUN, needs=Permission.READ, tag=_TAG, summary="Get a run")
+@routes.get(_RUN, "Get a run", needs=Permission.READ)
 async def get_run(
     workflow: FromPath[str],
     run: FromPath[str],
@@ -216,12 +215,10 @@ async def get_run(
     )
 
 
-@operation(
-    "POST",
+@routes.post(
     f"{_RUN}/events",
+    "Send an event to a run",
     needs=Permission.SEND,
-    tag=_TAG,
-    summary="Send an event to a run",
     status=201,
     body=RunEventRequest,
     problems=(409, 429),
@@ -243,10 +240,7 @@ async def send_run_event(
     return await _changed(context, workflow, run, send)
 
 
-@operation(
-    "POST", f"{_RUN}/pause", needs=Permission.MANAGE, tag=_TAG, summary="Pause a run",
-    problems=(409,),
-)  # fmt: skip
+@routes.post(f"{_RUN}/pause", "Pause a run", needs=Permission.MANAGE, problems=(409,))
 async def pause_run(
     workflow: FromPath[str], run: FromPath[str], context: NamedDependency[Context]
 ) -> RunView:
@@ -254,10 +248,7 @@ async def pause_run(
     return await _changed(context, workflow, run, workflows.pause_run)
 
 
-@operation(
-    "POST", f"{_RUN}/resume", needs=Permission.MANAGE, tag=_TAG, summary="Resume a run",
-    problems=(409,),
-)  # fmt: skip
+@routes.post(f"{_RUN}/resume", "Resume a run", needs=Permission.MANAGE, problems=(409,))
 async def resume_run(
     workflow: FromPath[str], run: FromPath[str], context: NamedDependency[Context]
 ) -> RunView:
@@ -265,14 +256,8 @@ async def resume_run(
     return await _changed(context, workflow, run, workflows.resume_run)
 
 
-@operation(
-    "POST",
-    f"{_RUN}/cancel",
-    needs=Permission.MANAGE,
-    tag=_TAG,
-    summary="Cancel a run",
-    body=CancelRequest,
-    problems=(409,),
+@routes.post(
+    f"{_RUN}/cancel", "Cancel a run", needs=Permission.MANAGE, body=CancelRequest, problems=(409,)
 )
 async def cancel_run(
     workflow: FromPath[str],
@@ -288,10 +273,7 @@ async def cancel_run(
     return await _changed(context, workflow, run, cancel)
 
 
-@operation(
-    "POST", f"{_RUN}/terminate", needs=Permission.MANAGE, tag=_TAG, summary="Terminate a run",
-    problems=(409,),
-)  # fmt: skip
+@routes.post(f"{_RUN}/terminate", "Terminate a run", needs=Permission.MANAGE, problems=(409,))
 async def terminate_run(
     workflow: FromPath[str], run: FromPath[str], context: NamedDependency[Context]
 ) -> RunView:
@@ -299,12 +281,10 @@ async def terminate_run(
     return await _changed(context, workflow, run, workflows.terminate_run)
 
 
-@operation(
-    "POST",
+@routes.post(
     f"{_RUN}/restart",
+    "Restart a run",
     needs=Permission.MANAGE,
-    tag=_TAG,
-    summary="Restart a run",
     body=RestartRequest,
     problems=(409,),
 )
@@ -331,10 +311,7 @@ async def restart_run(
     return structs.replace(changed, restart=restart_plan(plans[0]))
 
 
-@operation(
-    "POST", f"{_RUN}/accept", needs=Permission.MANAGE, tag=_TAG, summary="Accept a diverged run",
-    problems=(409,),
-)  # fmt: skip
+@routes.post(f"{_RUN}/accept", "Accept a diverged run", needs=Permission.MANAGE, problems=(409,))
 async def accept_run(
     workflow: FromPath[str], run: FromPath[str], context: NamedDependency[Context]
 ) -> RunView:
@@ -361,18 +338,3 @@ async def _changed(
 def named_workflow(workflow: str) -> str | None:
     """The workflow in a path; None for `-`, which is any: the id of a run is unique."""
     return None if workflow == ANY_WORKFLOW else workflow
-
-
-WORKFLOW_ROUTES = (
-    list_workflows,
-    start_runs,
-    list_runs,
-    get_run,
-    send_run_event,
-    pause_run,
-    resume_run,
-    cancel_run,
-    terminate_run,
-    restart_run,
-    accept_run,
-)
