@@ -87,6 +87,15 @@ def test_stats_show_counts_and_throughput(desk: Desk) -> None:
     assert desk.json("queues", "stats", "emails")["counts"]["ready"] == 3
 
 
+def test_a_message_is_sent_with_the_id_of_its_event(desk: Desk) -> None:
+    desk.store(put)
+    sent = desk.json("queues", "send", "emails", "1", "--event-id", "order-17")
+    events = {
+        message["id"]: message["event_id"] for message in desk.json("queues", "peek", "emails")
+    }
+    assert events[sent["id"]] == "order-17"
+
+
 def test_a_queue_is_paused_and_resumed(desk: Desk) -> None:
     desk.store(put)
     assert desk.answer("queues", "pause", "emails") == "emails is paused\n"

@@ -127,6 +127,39 @@ async def test_another_app_is_held_to_what_is_declared(home: Home, declared: Tic
     await other.close()
 
 
+async def test_an_event_has_to_fit_what_its_subscribers_take(
+    home: Home, http: Http, declared: Tickwork, store: Store
+) -> None:
+    """Published over HTTP, by another app, and in a handler; nothing is stored of it."""
+    await declared.subscriptions.create("mail.*", "mails")
+    await declared.subscriptions.create("*", "free")
+    event = {"type": "mail.send", "data": WRONG}
+    assert PATH in fields_of(await http.post("/v1/events", json=event))["data"]
+    other, faults = Tickwork(home.url, name="shop"), list[str]()
+    other.queue("commands")
+
+    @other.on("commands")
+    async def command(message: Message) -> None:
+        try:
+            await other.events.publish("mail.send", message.body)
+        except InvalidInput as error:
+            faults.append(str(error))
+
+    with pytest.raises(InvalidInput, match=r"must be a string.*queue mails"):
+        await other.events.publish("mail.send", WRONG)
+    with pytest.raises(InvalidInput, match=r"got `int`.*queue mails"):
+        await declared.events.publish("mail.send", WRONG)
+    async with other.running():
+        await other.queue("commands").send(WRONG)
+        await eventually(lambda: bool(faults))
+    assert PATH in faults[0]
+    assert await count(store, "mails") == await count(store, "free") == 0
+    await other.events.publish("mail.send", RIGHT)
+    await other.events.publish("mail.sent", WRONG)  # A type of no handler is no fault of events.
+    assert (await count(store, "mails"), await count(store, "free")) == (2, 2)
+    await other.close()
+
+
 async def test_an_edit_of_a_dead_letter_has_to_fit(http: Http, declared: Tickwork) -> None:
     async with declared.running():
         await declared.queue("mails").send(RIGHT, type="mail.send")

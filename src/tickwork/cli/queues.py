@@ -41,6 +41,9 @@ Body = Annotated[Any, Argument("Body as JSON, in quotes.", "BODY", read=json_val
 MessageType = Annotated[
     str, Option("Type of the message.", "TYPE", name="--type", fields=("type",))
 ]
+EventId = Annotated[
+    str, Option("Id of its event, which is handled once in 15 days in this queue.", "ID")
+]
 Delay = Annotated[
     float, Option("Seconds before the message becomes visible; default 0.", "SECONDS")
 ]
@@ -155,10 +158,13 @@ async def send(
     queue: QueueName,
     body: Body,
     kind: MessageType | None = None,
+    event_id: EventId | None = None,
     delay_seconds: Delay = 0.0,
 ) -> Report:
     """Send a message to a queue."""
-    sent = await client.queue(queue).send(body, type=kind, delay_seconds=delay_seconds)
+    sent = await client.queue(queue).send(
+        body, type=kind, event_id=event_id, delay_seconds=delay_seconds
+    )
     return Report({"queue": queue, "id": sent}, f"sent {sent} to {queue}")
 
 

@@ -30,6 +30,7 @@ from tickwork.engine.app_engine import AppEngine
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.ops import endpoints, events, limits
 from tickwork.ops.context import Context
+from tickwork.ops.types import check_event
 
 
 class Events:
@@ -64,6 +65,8 @@ class Events:
         if connection is not None:
             (event,) = engine.composer.caused([event])
         elif (handling := engine.composer.handling()) is not None:
+            if handling.can_ask:
+                await check_event(engine.context_on(await engine.open(), self._owner), event)
             handling.send(Send(None, event, receiver))
             return Published(event_id=event_name(event))
         async with engine.verb_context(connection, owner=self._owner) as context:

@@ -27,6 +27,7 @@ from tickwork.errors import Conflict, FieldError, InvalidInput, NotFound
 from tickwork.ops.audit import recorded
 from tickwork.ops.context import Context
 from tickwork.ops.quotas import admit
+from tickwork.ops.types import check_event
 from tickwork.store.ids import new_id, own_tenant
 
 _EVENTS = UUID("6b1c7f1e-7f0e-5d5c-9a43-3d2f4f6e7a10")
@@ -66,7 +67,9 @@ def event_owner(scope: Scope, owner: str | None) -> str | None:
 
 async def publish_event(context: Context, event: NewMessage, owner: str | None) -> Published:
     """Publishes an event at once. One with an `event_id` is published once, however often it is
-    repeated. Raises `Conflict` if the `event_id` was used for another event."""
+    repeated. Raises `Conflict` if the `event_id` was used for another event, and `InvalidInput` if
+    a queue that subscribes to its type does not take its data."""
+    await check_event(context, event)
     await admit(context, [event])
     return await context.store.endpoints.publish(context.scope, event, owner)
 

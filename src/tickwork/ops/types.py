@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tickwork.app.declarations import Registry
 from tickwork.app.declared_types import OwnType, types_of
@@ -28,8 +28,10 @@ from tickwork.core.types.declared import (
 )
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.ops.context import Context
-from tickwork.ops.send import RegistryComposer
 from tickwork.store.contract import Store
+
+if TYPE_CHECKING:
+    from tickwork.ops.send import RegistryComposer  # It publishes events, which are checked here.
 
 SEEN_SECONDS = 6 * 3_600
 """Seconds after which a running app says again what it declares."""
@@ -165,6 +167,26 @@ class TypesOfOthers:
             return None
         types = await (await self._open()).types.of_queue(self._scope(), queue)
         return KnownTypes(known={queue: types}, unknown=self._unknown) if types else None
+
+
+async def check_event(context: Context, event: NewMessage) -> None:
+    """Raises `InvalidInput` for data that a subscribing queue does not take of this type. A type
+    that its handlers do not take is no fault of the event: a subscription may be wide."""
+    queues = await context.store.types.subscribed(context.scope, event.type or "")
+    if not queues:
+        return
+    types, faults = await known_types(context, queues), list[FieldError]()
+    for queue in queues:
+        payload = types.payload_of(queue, event.type)
+        if payload is not None and not payload.is_plain:
+            try:
+                payload.check(event.body, event.content_type)
+            except InvalidInput as error:
+                faults += [
+                    FieldError("data", f"{fault.message} (queue {queue})") for fault in error.errors
+                ]
+    if faults:
+        raise InvalidInput(faults[:FAULTS_MAX])
 
 
 async def all_known_types(context: Context) -> KnownTypes:
