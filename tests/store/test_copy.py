@@ -20,6 +20,7 @@ from tests.channel.receiver import KEY_OF_SECRETS
 from tests.kit.waiting import eventually
 from tests.stores.home import Home
 from tickwork import Entity, Firing, Message, Tickwork, wiring
+from tickwork.core.message.history import EndedRecord, HistorySelection
 from tickwork.core.model import DEFAULT, ClaimRequest, QueueSettings
 from tickwork.errors import Conflict, InvalidInput, StoreBroken, StoreUnavailable
 from tickwork.ops import copy as copy_verb
@@ -226,7 +227,7 @@ async def test_a_copy_has_equal_checksums_and_releases_claims(source: str, home:
     assert filled >= {
         "tenants", "queues", "messages", "schedules", "batches", "calendars", "endpoints",
         "deliveries", "published", "entities", "entity_storage", "runs", "limits", "dead_letters",
-        "secrets", "tallies",
+        "secrets", "tallies", "message_history",
     }  # fmt: skip
     assert "copy tickwork_messages" in told
     states = dict(await rows_of(home, "SELECT state, count(*) FROM tickwork_messages GROUP BY 1"))
@@ -235,6 +236,48 @@ async def test_a_copy_has_equal_checksums_and_releases_claims(source: str, home:
         home, "SELECT is_governed, is_capped FROM tickwork_queues WHERE name = 'capped'"
     )
     assert flags == [(True, True)]
+
+
+async def records_of(url: str) -> list[EndedRecord]:
+    """The whole history of a database."""
+    store = await wiring.open_store(wiring.Settings(database=url))
+    page = await store.history.page(DEFAULT, HistorySelection(), 1_000)
+    await store.close()
+    assert page.next is None
+    return sorted(page.records, key=lambda record: (record.ended_at, record.id, record.outcome))
+
+
+async def test_the_history_of_both_databases_is_the_same_and_found_by_the_same_ids(
+    source: str, home: Home
+) -> None:
+    app = Tickwork(source, name="moved")
+    work = app.queue("done", history_bodies=True)
+    ids: dict[str, Any] = {"event_id": "e-1", "key": "k-1", "correlation_id": "c-1"}
+    sent = [
+        await work.send({"n": 1}, type="a", source="b", **ids),
+        await work.send(b"\0", content_type="bytes"),
+    ]
+
+    @app.on("done")
+    async def handle(message: Message) -> None: ...
+
+    async def are_done() -> bool:
+        return len(await app.history.list(queue="done")) == len(sent)
+
+    async with app.running(roles="worker"):
+        await eventually(are_done)
+    await app.close()
+    before = await records_of(source)
+    assert {record.outcome for record in before} >= {"done", "dead"}
+    await wiring.copy(source, home.url)
+    assert await records_of(home.url) == before
+    store = await wiring.open_store(wiring.Settings(database=home.url))
+    for record in before:
+        assert (await store.history.get(DEFAULT, record.id)).id == record.id
+    for name, value in ids.items():
+        page = await store.history.page(DEFAULT, HistorySelection(**{name: value}), 10)
+        assert [record.id for record in page.records] == [sent[0].uuid]
+    await store.close()
 
 
 async def test_a_copy_that_is_complete_is_compared_again_until_somebody_works_on_the_target(

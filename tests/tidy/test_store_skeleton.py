@@ -124,6 +124,7 @@ STATEMENTS: dict[Path, Listed] = {
             "copies/create_copy_guard",
             "copies/delete_seeds",
             "copies/derive_backlogs",
+            "copies/derive_history_marks",
             "copies/derive_keys",
             "copies/derive_schedule_counts",
             "copies/drop_copy",

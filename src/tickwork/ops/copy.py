@@ -86,13 +86,13 @@ async def _copy(
 ) -> None:
     after, done, is_done = await target.position(table)
     total = await source.count(table)
-    limit = CHUNK_ROWS
+    limit = most = max(CHUNK_ROWS // table.weight, 1)
     while not is_done:
         rows, after = await source.page(table, after, limit)
         await target.write(table, rows, after)
         is_done, done = after is None, done + len(rows)
         size = sum(len(value) for row in rows for value in row if isinstance(value, bytes))
-        limit = max(limit // 4, 10) if size > CHUNK_BYTES_MAX else min(limit * 2, CHUNK_ROWS)
+        limit = max(limit // 4, 10) if size > CHUNK_BYTES_MAX else min(limit * 2, most)
         if on_progress is not None:
             on_progress(f"copy {table.name}", done, total)
 
@@ -104,7 +104,7 @@ async def _compared(
     total = 0
     after = None
     while True:
-        rows, after = await source.page(table, after, CHUNK_ROWS)
+        rows, after = await source.page(table, after, max(CHUNK_ROWS // table.weight, 1))
         if after is None:
             break
         number, total = number + len(rows), total + checksum(table, rows)

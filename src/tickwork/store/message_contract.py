@@ -428,6 +428,10 @@ class Types(Protocol):
         """Returns what is declared for a queue; nothing if there is no such queue. It may be some
         seconds old."""
 
+    async def subscribed(self, scope: Scope, type: str) -> tuple[str, ...]:  # noqa: A002
+        """Returns the queues that subscribe to a type, of the tenant and of all tenants. It may be
+        some seconds old."""
+
     async def list(
         self,
         scope: Scope,

@@ -19,6 +19,7 @@ from msgspec import Struct
 from tickwork.core.model import QueueSettings
 from tickwork.core.when import EPOCH
 from tickwork.errors import StoreBroken
+from tickwork.store.shared.columns import ENDED, Kind
 
 PREFIX = "tickwork_"
 
@@ -30,8 +31,7 @@ LEFT_OUT = {
     "tickwork_shards": "the target has its own shards, with their leaders and tokens",
     "tickwork_meta": "the target has its own version, epoch and clock",
     "tickwork_limit_uses": "permits of claims; a copied message has no claim",
-    "tickwork_message_history": "what became of messages on the source, where it can be read",
-    "tickwork_message_history_marks": "the same",
+    "tickwork_message_history_marks": "the target has them in a column of its own",
     "tickwork_ended_counts": "notes of settlements, which are rolled up within seconds",
     "tickwork_receipts": "answers of sends that a client may ask for again within seconds",
 }
@@ -44,6 +44,7 @@ OWN_OF_SOURCE = {
     "tickwork_batches": ("completed", "failed"),
     "tickwork_queues": ("backlog_bytes",),
     "tickwork_tenants": ("schedules",),
+    "tickwork_message_history": ("place",),
     **dict.fromkeys(
         (
             "tickwork_dead_letters",
@@ -68,6 +69,13 @@ _BATCH_COUNTS_SOURCE = {
 }
 
 
+FILLED = {"tickwork_message_history": ("marks",)}
+"""Lists that only the target has. They are computed when everything is copied, and empty until
+then."""
+
+WEIGHTS = {"tickwork_message_history": 50}
+"""Tables whose rows have many records: so many times as many as others."""
+
 _DIRECT_CALLS = "caller IS NULL"
 """Leaves out direct calls of entities: each waits in a process that is gone."""
 
@@ -88,13 +96,16 @@ ready, also if the one before it is a direct call, which is not copied."""
 
 class CopiedTable(Struct, frozen=True):
     """A table of the target: the table of the source, and the kind and source expression of each
-    column. `computed` columns follow from the others."""
+    column. `computed` columns follow from the others; `filled` ones are lists that are empty until
+    everything is copied. A row counts as `weight` rows."""
 
     name: str
     source: str
     columns: tuple[tuple[str, str, str], ...]
     computed: tuple[str, ...] = ()
     condition: str = "true"
+    filled: tuple[str, ...] = ()
+    weight: int = 1
 
     @property
     def names(self) -> list[str]:
@@ -179,6 +190,8 @@ def copied_tables(
             ),
             ("is_governed", "is_capped") if name == "tickwork_queues" else (),
             _DIRECT_CALLS if name == "tickwork_messages" else "true",
+            FILLED.get(name, ()),
+            WEIGHTS.get(name, 1),
         )
         for name in names
     ]
@@ -199,6 +212,7 @@ def _faults(
     for name in (table for table in source if table in target and table not in LEFT_OUT):
         own = {*OWN_OF_SOURCE.get(name, ())}
         computed = {"is_governed", "is_capped"} if name == "tickwork_queues" else set[str]()
+        computed |= {*FILLED.get(name, ())}
         strange = ({*source[name]} - own) ^ ({*target[name]} - computed)
         yield from (f"{name}.{column}" for column in sorted(strange))
 
@@ -252,11 +266,44 @@ def _json_text(value: Any) -> str:
     return json.dumps(json.loads(value) if isinstance(value, str) else value, sort_keys=True)
 
 
+_RECORDS = "tickwork_ended[]"
+
+_FIELDS: dict[Kind, Callable[[Any], Any]] = {
+    Kind.ID: UUID,
+    Kind.TIME: _instant,
+    Kind.BYTES: bytes.fromhex,
+}
+"""How a value in JSON becomes one of PostgreSQL."""
+
+
+def _ended_records(text: str) -> list[tuple[Any, ...]]:
+    """The records of a chunk of the history."""
+    return [
+        tuple(
+            value if value is None else _FIELDS.get(kind, _same)(value)
+            for (_, kind), value in zip(ENDED, record, strict=True)
+        )
+        for record in json.loads(text)
+    ]
+
+
+def _ended_text(records: Iterable[Iterable[Any]]) -> str:
+    return repr([[_plain(value) for value in record] for record in records])
+
+
+def _plain(value: Any) -> Any:
+    """A value without the type that a driver gives it."""
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).isoformat()
+    return str(value) if isinstance(value, UUID) else value
+
+
 _CONVERSIONS: dict[str, Callable[[Any], Any]] = {
     "uuid": lambda value: UUID(bytes=value),
     "timestamp with time zone": _instant,
     "boolean": bool,
     "text[]": json.loads,
+    _RECORDS: _ended_records,
     "date[]": lambda value: [date.fromisoformat(load) for load in json.loads(value)],
 }
 """How a value of SQLite becomes one of PostgreSQL, by the type of the column there."""
@@ -265,6 +312,7 @@ _TEXTS: dict[str, Callable[[Any], str]] = {
     "uuid": str,
     "timestamp with time zone": lambda value: value.astimezone(UTC).isoformat(),
     "jsonb": _json_text,
+    _RECORDS: _ended_text,
     "bytea": lambda value: bytes(value).hex(),
     "double precision": lambda value: repr(float(value)),
 }

@@ -27,6 +27,7 @@ _DERIVE = (
     "derive_keys",
     "derive_backlogs",
     "derive_schedule_counts",
+    "derive_history_marks",
 )
 
 
@@ -78,8 +79,11 @@ class PostgresTables:
     ) -> None:
         async with self._connection.transaction():
             if rows:
+                empty = [list[Any]() for _ in table.filled]
                 await self._connection.copy_records_to_table(
-                    table.name, records=rows, columns=table.names
+                    table.name,
+                    records=[(*row, *empty) for row in rows] if empty else rows,
+                    columns=[*table.names, *table.filled],
                 )
             text = None if position is None else repr([*position])
             await self._connection.execute(
@@ -93,7 +97,7 @@ class PostgresTables:
             cursor = await self._connection.cursor(
                 fitted(SQL.copied_rows, table=table.name, fields=columns)
             )
-            while rows := await cursor.fetch(CHECKED_AT_ONCE):
+            while rows := await cursor.fetch(CHECKED_AT_ONCE // table.weight):
                 number += len(rows)
                 total += checksum(table, [tuple(row) for row in rows])
         return number, total % 2**64
