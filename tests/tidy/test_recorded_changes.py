@@ -28,6 +28,7 @@ UNRECORDED = {
     "create_endpoint": "takes the secrets back if the endpoint was refused",
     "_create": "a key; `create_key` records it, and the first key is printed",
     "change_times": "follows from the change of a calendar, which is recorded",
+    "_do": "a batch of an operation, whose start is recorded",
     "_send_chunk": "a part of `replay`, which is recorded",
     "create_batch": "messages",
     "store_made": "messages",

@@ -74,6 +74,7 @@ _PREFIXES = {
     "delivery": Prefix.DELIVERY,
     "firing": Prefix.FIRING,
     "message": Prefix.MESSAGE,
+    "operation": Prefix.OPERATION,
     "schedule": Prefix.SCHEDULE,
 }
 """The kind of a subject that is an id, by the first word of the action."""

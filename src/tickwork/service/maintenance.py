@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tickwork.core.model import SYSTEM
 from tickwork.core.queue.performance import ROLL_UP_SECONDS, ROLLED_UP_MAX
+from tickwork.ops.context import Context
+from tickwork.ops.operations.verbs import carry_on
 from tickwork.ops.queues import queue_depths
 from tickwork.service.loop import Step
 from tickwork.service.observe import ClockOffset, Observer
@@ -74,6 +76,9 @@ def maintenance_tasks(
         noted = await store.performance.roll_up(SYSTEM, ROLLED_UP_MAX)
         return 0.0 if noted >= ROLLED_UP_MAX else ROLL_UP_SECONDS
 
+    async def operate() -> float:
+        return await carry_on(Context(store, SYSTEM))
+
     async def measure_clock() -> float:
         await clock_offset.measure(store)
         return CLOCK_SECONDS
@@ -83,6 +88,7 @@ def maintenance_tasks(
         MaintenanceTask("pruner", prune),
         MaintenanceTask("tallies", flush),
         MaintenanceTask("roll-up", roll_up),
+        MaintenanceTask("operations", operate),
         MaintenanceTask("clock", measure_clock),
     ]
 

@@ -1,19 +1,21 @@
-"""The part of the store contract for nodes: what they clean up and wait for."""
+"""The part of the store contract for nodes: what they clean up, wait for and carry on."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from typing import Protocol
 from uuid import UUID
 
+from tickwork.core.message.dead_letter import Pace, Replayed, Selection
 from tickwork.core.model import (
     Pruned,
     Reaped,
     Scope,
     StoredNode,
 )
+from tickwork.core.operation import StoredOperation
 from tickwork.store.shared.archive import Archive
 
 
@@ -117,3 +119,64 @@ class Wakeups(Protocol):
 
     def watch(self, queue_ids: Sequence[UUID]) -> AbstractAsyncContextManager[Watch]:
         """Starts watching the queues."""
+
+
+class Operations(Protocol):
+    """Operations of tenants and of the system: long work on many rows.
+
+    Each write of a batch is fenced by the version that the caller has read: `OperationTaken` if it
+    is another one, and then nothing was written.
+    """
+
+    async def start(self, scope: Scope, operation: StoredOperation) -> StoredOperation:
+        """Records an operation that begins."""
+
+    async def get(self, scope: Scope, operation_id: UUID) -> StoredOperation:
+        """Returns one operation."""
+
+    async def list(
+        self, scope: Scope, limit: int, *, before: UUID | None = None, is_open: bool = False
+    ) -> tuple[StoredOperation, ...]:
+        """Returns operations, the newest first, before a given one; with `is_open` only those that
+        are not finished."""
+
+    async def next_due_seconds(self, scope: Scope) -> float | None:
+        """Returns the seconds until the next batch of an operation is due; None if there is none.
+        System only."""
+
+    async def claim(self, scope: Scope, operation_id: UUID | None = None) -> StoredOperation | None:
+        """Takes the operation whose batch is due for longest (system only), or the one named if its
+        batch is due. Nobody else takes it for `LEASE_SECONDS`."""
+
+    async def save(self, scope: Scope, operation: StoredOperation) -> StoredOperation:
+        """Stores what has changed; returns it with its new version."""
+
+    def joined(self, scope: Scope, operation: StoredOperation) -> AbstractAsyncContextManager[None]:
+        """Stores what has changed in the transaction of the first change that the caller makes
+        inside, or alone if it makes none."""
+
+    async def stop(self, scope: Scope, operation_id: UUID, by: str | None) -> StoredOperation:
+        """Stops an operation: a batch that is running writes nothing. `Conflict` if it is
+        finished."""
+
+    async def go_on(self, scope: Scope, operation_id: UUID) -> StoredOperation:
+        """Goes on with an operation that waits for somebody. `Conflict` if it does not."""
+
+    async def replay(
+        self,
+        scope: Scope,
+        queue: str,
+        selection: Selection,
+        pace: Pace,
+        after: Callable[[Sequence[Replayed]], StoredOperation],
+    ) -> StoredOperation:
+        """Sends a batch of dead letters again and stores what `after` makes of it."""
+
+    async def discard(
+        self,
+        scope: Scope,
+        queue: str,
+        selection: Selection,
+        after: Callable[[int], StoredOperation],
+    ) -> StoredOperation:
+        """Discards a batch of dead letters and stores what `after` makes of their number."""

@@ -43,7 +43,7 @@ from tickwork.store.access_contract import (
     Stream,
     Tenants,
 )
-from tickwork.store.cluster_contract import Nodes, Pruner, Reaper, Wakeups
+from tickwork.store.cluster_contract import Nodes, Operations, Pruner, Reaper, Wakeups
 from tickwork.store.delivery_contract import Endpoints, Limits, Progress, Secrets, Subscriptions
 from tickwork.store.entity_contract import Entities
 from tickwork.store.message_contract import (
@@ -156,6 +156,10 @@ class Store(Protocol):
     @property
     def types(self) -> Types:
         """Types of messages that apps declare."""
+
+    @property
+    def operations(self) -> Operations:
+        """Long work on many rows."""
 
     @property
     def history(self) -> History:

@@ -37,6 +37,7 @@ class Prefix(StrEnum):
     ENDPOINT = "end"
     DELIVERY = "dlv"
     RUN = "run"
+    OPERATION = "op"
 
 
 _PREFIXES = re.compile(rf"({'|'.join(Prefix)})_")

@@ -186,39 +186,51 @@ class DeadLetters(Noun):
     def replay(
         self, scope: Scope, queue: str, selection: Selection, pace: Pace
     ) -> Steps[tuple[Replayed, ...]]:
-        check_selection(selection)
-        check_pace(pace, selection.limit)
-        target = yield from self._paths.queue(scope, queue)
-        names, _ = yield from _select(scope, target.id, selection, locks=True)
-        rows = yield from _REPLAY.fetch_each([(*name, new_id()) for name in names], NOW)
-        letters = _oldest_first(rows)
-        runs = yield from _number_runs(letters)
-        messages = _messages(letters, runs, pace)
-        if messages:
-            yield from self._paths.send(target, messages)
-            if queue == ENDPOINTS_QUEUE:
-                yield from _show_deliveries(messages)
-            kinds = [
-                (tenant, message.type, message.source)
-                for tenant, own in messages.items()
-                for message in own
-            ]
-            yield from self._paths.count(target.id, CounterName.REPLAYED, kinds)
-        return tuple(
-            Replayed(letter.id, letter.replayed_as)
-            for letter in letters
-            if letter.replayed_as is not None
-        )
+        return (yield from replay_steps(self._paths, scope, queue, selection, pace))
 
     @changes_once
     def discard(self, scope: Scope, queue: str, selection: Selection) -> Steps[int]:
-        check_selection(selection)
-        queue_id = (yield from self._paths.queue(scope, queue)).id
-        names, _ = yield from _select(scope, queue_id, selection, locks=True)
-        rows = yield from _DISCARD.fetch_each(names, NOW)
-        kinds = [(row["tenant"], row["type"], row["source"]) for row in rows]
-        yield from self._paths.count(queue_id, CounterName.DISCARDED, kinds)
-        return len(rows)
+        return (yield from discard_steps(self._paths, scope, queue, selection))
+
+
+def replay_steps(
+    paths: HotPaths, scope: Scope, queue: str, selection: Selection, pace: Pace
+) -> Steps[tuple[Replayed, ...]]:
+    """Sends dead letters again, in the open transaction."""
+    check_selection(selection)
+    check_pace(pace, selection.limit)
+    target = yield from paths.queue(scope, queue)
+    names, _ = yield from _select(scope, target.id, selection, locks=True)
+    rows = yield from _REPLAY.fetch_each([(*name, new_id()) for name in names], NOW)
+    letters = _oldest_first(rows)
+    runs = yield from _number_runs(letters)
+    messages = _messages(letters, runs, pace)
+    if messages:
+        yield from paths.send(target, messages)
+        if queue == ENDPOINTS_QUEUE:
+            yield from _show_deliveries(messages)
+        kinds = [
+            (tenant, message.type, message.source)
+            for tenant, own in messages.items()
+            for message in own
+        ]
+        yield from paths.count(target.id, CounterName.REPLAYED, kinds)
+    return tuple(
+        Replayed(letter.id, letter.replayed_as)
+        for letter in letters
+        if letter.replayed_as is not None
+    )
+
+
+def discard_steps(paths: HotPaths, scope: Scope, queue: str, selection: Selection) -> Steps[int]:
+    """Discards dead letters in the open transaction; returns how many."""
+    check_selection(selection)
+    queue_id = (yield from paths.queue(scope, queue)).id
+    names, _ = yield from _select(scope, queue_id, selection, locks=True)
+    rows = yield from _DISCARD.fetch_each(names, NOW)
+    kinds = [(row["tenant"], row["type"], row["source"]) for row in rows]
+    yield from paths.count(queue_id, CounterName.DISCARDED, kinds)
+    return len(rows)
 
 
 def _get(scope: Scope, dead_letter_id: UUID) -> Steps[StoredDeadLetter]:

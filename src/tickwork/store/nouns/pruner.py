@@ -18,6 +18,7 @@ from tickwork.core.message.dead_letter import DEAD_LETTER_RETENTION_SECONDS, Sto
 from tickwork.core.message.history import EndedRecord
 from tickwork.core.message.progress import PROGRESS_KEPT_SECONDS
 from tickwork.core.model import EVENT_RETENTION_SECONDS, Pruned, Scope
+from tickwork.core.operation import OPERATION_RETENTION_SECONDS
 from tickwork.core.queue.performance import KEPT_SECONDS, Width
 from tickwork.core.queue.stats import COUNTER_RETENTION_SECONDS, CounterName
 from tickwork.core.request import REQUEST_RETENTION_SECONDS
@@ -50,6 +51,7 @@ NOT_COUNTED = {
     Statement("prune_types"): TYPES_KEPT_SECONDS,
     Statement("prune_minutes"): KEPT_SECONDS[Width.MINUTE],
     Statement("prune_hours"): KEPT_SECONDS[Width.HOUR],
+    Statement("prune_operations"): OPERATION_RETENTION_SECONDS,
 }
 """Seconds that records are kept which the result does not name, by what deletes them."""
 

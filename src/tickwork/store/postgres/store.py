@@ -24,6 +24,7 @@ from tickwork.store.nouns.firings import Firings
 from tickwork.store.nouns.history import History
 from tickwork.store.nouns.limits import Limits
 from tickwork.store.nouns.messages import Messages
+from tickwork.store.nouns.operations import Operations
 from tickwork.store.nouns.performance import PerformanceRows
 from tickwork.store.nouns.requests import Requests
 from tickwork.store.nouns.secrets import Secrets
@@ -168,7 +169,7 @@ class PostgresStore:
         )
         self.calendars = Calendars(port)
         self.secrets = Secrets(port)
-        self.limits = Limits(port)
+        self.limits, self.operations = Limits(port), Operations(port, paths)
         self.workflows = PostgresWorkflows(port, paths, database, moment)
         self.keys = ApiKeys(port)
         self.sessions = Sessions(port)

@@ -24,6 +24,8 @@ SQL files name a list by a placeholder:
 | `/*returned_api_key*/` | the same without an alias, which RETURNING of SQLite does not know |
 | `/*tenant*/` | a tenant, as `Tenant` has it (alias `t`) |
 | `/*audit*/` | a record of the audit log, as `AuditRecord` has it (alias `a`) |
+| `/*operation*/` | an operation, as `StoredOperation` has it (alias `o`) |
+| `/*returned_operation*/` | the same of an `UPDATE`, which has no alias |
 | `/*attempt*/` | an attempt, as `Attempt` has it (alias `a`) |
 | `/*run*/` | a run of a workflow, as `Run` has it (alias `r`) |
 | `/*run_step*/` | a step of a run, as `RunStep` has it (alias `s`) |
@@ -51,6 +53,7 @@ from tickwork.core.delivery.endpoint import Attempt, EndpointDelivery, Health
 from tickwork.core.delivery.receiver import receiver_of_body
 from tickwork.core.message.dead_letter import StoredDeadLetter
 from tickwork.core.model import FORMAT_VERSION, ContentType, Message, QueueSettings, Tenant
+from tickwork.core.operation import StoredOperation
 from tickwork.core.schedule.firing import FiringRecord
 from tickwork.core.schedule.model import Definition, NewSchedule, bucket_of, stored_texts
 from tickwork.core.workflow.model import Run, RunEvent, RunStep
@@ -367,6 +370,8 @@ _LISTS = {
     "api_key": names(API_KEY, "k"),
     "returned_api_key": names(API_KEY),
     "audit": names(AuditRecord.__struct_fields__, "a"),
+    "operation": names(StoredOperation.__struct_fields__, "o"),
+    "returned_operation": names(StoredOperation.__struct_fields__),
     "tenant": names(Tenant.__struct_fields__, "t"),
     "attempt": names(Attempt.__struct_fields__, "a"),
     "run": names(RUN, "r"),

@@ -25,6 +25,7 @@ from tickwork.store.nouns.firings import Firings
 from tickwork.store.nouns.history import History
 from tickwork.store.nouns.limits import Limits
 from tickwork.store.nouns.messages import Messages
+from tickwork.store.nouns.operations import Operations
 from tickwork.store.nouns.performance import PerformanceRows
 from tickwork.store.nouns.requests import Requests
 from tickwork.store.nouns.secrets import Secrets
@@ -133,6 +134,7 @@ class SqliteStore:
         self.stream = Stream(port)
         self.traces = Traces(port)
         self.types = Types(port)
+        self.operations = Operations(port, paths)
         self.history = History(port)
         self.performance = PerformanceRows(port)
         self.endpoints = SqliteEndpoints(port, paths, database)
