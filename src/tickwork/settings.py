@@ -22,6 +22,7 @@ The first that is given wins: a flag, an environment variable, an entry in the s
  version_grace_seconds = 60                             TICKWORK_VERSION_GRACE_SECONDS
  drain_seconds = 30                     --drain-seconds TICKWORK_DRAIN_SECONDS
  wait_seconds = 60                      --wait-seconds  TICKWORK_WAIT_SECONDS
+ processes = "auto"                     --processes     TICKWORK_PROCESSES
  allow_targets = ["10.0.0.0/8"]                         TICKWORK_ALLOW_TARGETS
  delivery_concurrency = 1000                            TICKWORK_DELIVERY_CONCURRENCY
  delivery_tenant_concurrency = 500              TICKWORK_DELIVERY_TENANT_CONCURRENCY
@@ -105,6 +106,12 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
 
 Value = TypeVar("Value")
 
+AUTO = "auto"
+"""As many processes as there are cores."""
+
+PROCESSES_MAX = 256
+"""Maximum number of processes that a parent starts."""
+
 _PORT_MAX = 65_535
 _MIN_INTERVAL_SECONDS_MAX = 86_400
 _LINES_PER_SECOND_MAX = 1_000_000
@@ -149,6 +156,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     version_grace_seconds: int = 60
     drain_seconds: float = 30.0
     wait_seconds: float | None = None
+    processes: int | str = 1
     allow_targets: tuple[str, ...] = ()
     delivery_concurrency: int = 1_000
     delivery_tenant_concurrency: int | None = None
@@ -359,6 +367,17 @@ def _drain_seconds(reader: Reader, name: str) -> float | None:
     return reader.number_between(name, 0, _DRAIN_SECONDS_MAX, "a number of seconds")
 
 
+def _processes(reader: Reader, name: str) -> int | str | None:
+    """A number, or that of the cores."""
+    if reader.is_word(name, AUTO):
+        return AUTO
+    value = reader.value(name)
+    if isinstance(value, str) and not value.strip().isdecimal():
+        reader.fault(name, f"must be {AUTO} or a whole number, not {shown(value)}")
+        return None
+    return reader.integer(name, 1, PROCESSES_MAX)
+
+
 def _request_seconds(reader: Reader, name: str) -> float | None:
     return reader.number_between(name, 1, _REQUEST_SECONDS_MAX, "a number of seconds")
 
@@ -459,6 +478,7 @@ _READERS: dict[str, FieldReader] = {
     "version_grace_seconds": _integer(0, 86_400),
     "drain_seconds": _drain_seconds,
     "wait_seconds": _drain_seconds,
+    "processes": _processes,
     "allow_targets": _targets,
     "delivery_concurrency": _integer(1, _DELIVERY_CONCURRENCY_MAX),
     "delivery_tenant_concurrency": _integer(1, _DELIVERY_CONCURRENCY_MAX),

@@ -38,6 +38,7 @@ WRONG: dict[str, tuple[str, ...]] = {
     "metrics_host": ("a b",),
     "metrics_port": ("99999",),
     "loop_blocked_seconds": ("0",),
+    "processes": ("0", "257", "many", "1.5"),
     "drain_seconds": ("-1", "nan", "inf"),
     "allow_targets": ("10.0.0.0/99", "a b", "http://x", "10.0.0.1,[::", "*"),
     "delivery_concurrency": ("0",),

@@ -27,6 +27,8 @@ CHOSEN_BY_THE_OPERATOR = {
     "client/transport.py": "the server that the caller of the client names",
     "service/isolation/process_handle.py": "a pair of sockets to a process of its own",
     "service/isolation/process_main.py": "the other end of that pair",
+    "service/processes/child.py": "a pair of sockets to its parent, and those of the parent",
+    "service/processes/parent.py": "the other ends of these pairs",
     "testing/recorder.py": "the database of a test",
     "testing/store_setup.py": "the database of a test",
 }

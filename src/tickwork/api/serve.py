@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from types import FrameType
@@ -75,19 +76,20 @@ async def serving(
     port: int,
     limits: ConnectionLimits = ConnectionLimits(),  # noqa: B008 (frozen)
     on_stop: Callable[[], None] = lambda: None,
+    listener: socket.socket | None = None,
 ) -> AsyncIterator[str]:
     """Serves while the context is open and yields the URL. `on_stop` is called before open requests
-    are waited for.
+    are waited for. With a `listener`, it serves there; other processes may do so too.
 
     Raises `InvalidInput` if the port cannot be used.
     """
     quiet_server_log()
     config = server_config(application, limits)
-    with listen(host, port) as listener:
+    with listener or listen(host, port) as opened:
         server = _Server(config)
-        task = asyncio.create_task(server.serve(sockets=[listener]))
+        task = asyncio.create_task(server.serve(sockets=[opened]))
         try:
-            yield shown_url(*listener.getsockname()[:2])
+            yield shown_url(*opened.getsockname()[:2])
         finally:
             on_stop()
             server.should_exit = True

@@ -17,18 +17,30 @@ import click
 from tickwork.cli.command import Group
 from tickwork.cli.options import Argument, Option, OptionsOf
 from tickwork.cli.output import EXIT_BAD_USAGE, errors_written_by, fail, refuse
-from tickwork.cli.start_errors import write_error
+from tickwork.cli.start_errors import errors_of_start, write_error
 from tickwork.cli.store_session import warn_of_variables
 from tickwork.core.options.run import RunOptions
 from tickwork.errors import InvalidInput, TickworkError
 
 if TYPE_CHECKING:
     from tickwork.facade.app import Tickwork
+    from tickwork.service.processes.child import ParentLink
     from tickwork.wiring import Settings
 
 PROGRAM = "tickwork"
 
 DEBUG_VARIABLE = "TICKWORK_DEBUG"
+
+CHILD_MODULE = "tickwork.cli.child"
+"""What a process of several runs: see there."""
+
+_OPTIONS = {
+    "metrics_port": "--metrics-port",
+    "port": "--port",
+    "http_port": "--http-port",
+    "processes": "--processes",
+}
+"""Options by the names of settings in errors of a running app."""
 
 top = Group("Runs an app.")
 
@@ -44,23 +56,69 @@ Flags = Annotated[RunOptions, OptionsOf(are_texts=True)]
 """They are texts: the settings parse them, so that errors read the same wherever a setting was
 made."""
 
+Processes = Annotated[
+    str | None,
+    Option("Number of processes, or auto: one for each core; default 1. For PostgreSQL.", "N"),
+]
 Debug = Annotated[bool, Option("Show the traceback of a module that cannot be imported.")]
 
 
 @top.plain_command("run", json=False)
-def run_app(options: Flags, target: Target, debug: Debug = False) -> None:
+def run_app(
+    options: Flags, target: Target, processes: Processes = None, debug: Debug = False
+) -> None:
     """Run an app: handle the messages of its queues until SIGTERM or Ctrl-C, then drain.
+
+    With --processes a parent starts several, watches them, and replaces them one by one on SIGHUP.
 
     The module is imported from the current directory first. Each option can also be set by an
     environment variable, such as TICKWORK_LOG_FORMAT, and in [server] of tickwork.toml.
     """
-    flags: dict[str, Any] = {**options}
+    flags: dict[str, Any] = {**options, "processes": processes}
     warn_of_variables()
     settings = _settings(flags)
-    _run(target, settings, flags, debug=debug)
+    if settings.processes == 1:
+        _run(target, settings, flags, debug=debug)
+    else:
+        _run_processes(target, settings, flags, debug=debug)
 
 
-def _run(target: str, settings: Settings, flags: dict[str, Any], *, debug: bool) -> None:
+def run_child(parent: ParentLink) -> None:
+    """Runs an app in this process, which is one of several."""
+    set_up = parent.set_up
+    sys.argv = [*set_up.arguments]
+    with errors_of_start(sys.argv[1:]):
+        settings, debug = _settings(set_up.flags), set_up.is_debugged
+        _run(set_up.target, settings, set_up.flags, debug=debug, parent=parent)
+
+
+def _run_processes(target: str, settings: Settings, flags: dict[str, Any], *, debug: bool) -> None:
+    """Runs the parent, which does not import the app: its children may be of a newer code."""
+    from tickwork.service.processes.parent import App
+    from tickwork.wiring.processes import run_processes
+
+    app = App(
+        module=CHILD_MODULE,
+        target=target,
+        flags=flags,
+        is_debugged=debug,
+        arguments=sys.argv,
+    )
+    try:
+        sys.exit(run_processes(app, settings))
+    except InvalidInput as error:
+        refuse(error, _OPTIONS)
+
+
+def _run(
+    target: str,
+    settings: Settings,
+    flags: dict[str, Any],
+    *,
+    debug: bool,
+    parent: ParentLink | None = None,
+) -> None:
+    from tickwork.engine.process import run
     from tickwork.facade.app import engine_of
 
     app = load_app(target, debug=debug)
@@ -71,11 +129,10 @@ def _run(target: str, settings: Settings, flags: dict[str, Any], *, debug: bool)
         is_idle = not registry.handlers and not registry.workflows
         if registry.needs_handlers and is_idle and "worker" in settings.roles:
             fail(f"{target} has no handlers; declare one with @app.on(…) or @app.consumer(…)")
-        app.run(on_started=partial(_print_commands, app, target, settings), **flags)
+        on_started = partial(_print_commands, app, target, settings)
+        run(engine_of(app), on_started, flags, parent)
     except InvalidInput as error:
-        refuse(
-            error, {"metrics_port": "--metrics-port", "port": "--port", "http_port": "--http-port"}
-        )
+        refuse(error, _OPTIONS)
     except TickworkError as error:
         fail_start(error, settings)
 

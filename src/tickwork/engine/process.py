@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from functools import partial
@@ -14,6 +15,7 @@ from tickwork.ops.keys import create_first_key, first_key_text
 from tickwork.ops.schedules.next_fires import upcoming
 from tickwork.ops.stores import Store
 from tickwork.service.process_lifecycle import (
+    Shutdown,
     ShutdownReport,
     announce,
     print_on_terminal,
@@ -23,11 +25,21 @@ from tickwork.service.process_lifecycle import (
 from tickwork.wiring import server
 
 if TYPE_CHECKING:
+    from tickwork.service.processes.child import ParentLink
     from tickwork.service.worker.worker import Worker
 
 
-def run(engine: AppEngine, on_started: Callable[[], None], options: dict[str, Any]) -> None:
-    """Runs this process until SIGTERM or SIGINT, then drains."""
+_log = logging.getLogger("tickwork")
+
+
+def run(
+    engine: AppEngine,
+    on_started: Callable[[], None],
+    options: dict[str, Any],
+    parent: ParentLink | None = None,
+) -> None:
+    """Runs this process until SIGTERM or SIGINT, then drains. With a `parent` it is one of several,
+    and serves at the sockets of that."""
     chosen = engine.settings(**options)
     opening = [f"version {_version()}, database {wiring.shown_database(chosen)}"]
 
@@ -42,6 +54,10 @@ def run(engine: AppEngine, on_started: Callable[[], None], options: dict[str, An
             print_once(first_key_text(made, url, is_chosen=chosen.admin_key is not None))
 
     def started() -> None:
+        if parent is not None:
+            parent.ready(is_alone=wiring.has_one_writer(chosen))
+            if not parent.set_up.is_first:
+                return
         for line in opening:
             print_on_terminal(line, chosen.log_format)
         handled = [handler.queue for handler in engine.registry.handlers]
@@ -50,14 +66,29 @@ def run(engine: AppEngine, on_started: Callable[[], None], options: dict[str, An
 
     def hosted() -> AbstractAsyncContextManager[Worker]:
         types = engine.tenant, engine.payload_sent
-        return server.hosted(chosen, running, engine.http_application, report_first_key, types)
+        return server.hosted(
+            chosen, running, engine.http_application, report_first_key, types, inherited
+        )
 
     drain_seconds = chosen.drain_seconds
     running = partial(
         engine.running, drain_seconds=drain_seconds, roles=chosen.roles, on_declared=look_ahead
     )
     report = ShutdownReport(chosen.log_format, drain_seconds)
-    run_until_stopped(hosted, started, report, partial(server.prepare, chosen))
+    inherited: server.Inherited = server.nothing_inherited
+    if parent is None:
+        if chosen.processes != 1:
+            _log.warning("app.run() runs one process; `tickwork run` runs %s", chosen.processes)
+        attach: Callable[[Shutdown], None] = _alone
+    else:
+        inherited = parent.listener
+        attach = parent.attach
+    before = partial(server.prepare, chosen, inherited)
+    run_until_stopped(hosted, started, report, before, attach)
+
+
+def _alone(_: Shutdown) -> None:
+    """Only signals end a process without a parent."""
 
 
 def _version() -> str:

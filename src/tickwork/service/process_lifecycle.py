@@ -17,7 +17,7 @@ import sys
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AbstractAsyncContextManager
 from threading import Event
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.service.isolation.threads import DaemonThreadExecutor
@@ -85,6 +85,13 @@ class Drainable(Protocol):
     def hurry(self) -> bool:
         """Ends the drain at once, now or later; returns whether the shutdown has begun."""
         ...
+
+
+class Shutdown(NamedTuple):
+    """How somebody else than a signal drains this process, and ends its drain; in any thread."""
+
+    drain: Callable[[], None]
+    hurry: Callable[[], None]
 
 
 class ShutdownReport:
@@ -168,9 +175,10 @@ def run_until_stopped(
     on_started: Callable[[], None] = lambda: None,
     report: ShutdownReport | None = None,
     before: Callable[[], Awaitable[None]] | None = None,
+    attach: Callable[[Shutdown], None] = lambda _: None,
 ) -> None:
     """Runs `work` until SIGTERM or SIGINT, then leaves it, which drains. Waits for `before` first,
-    which the first signal ends.
+    which the first signal ends. `attach` gets what has the effects of the signals.
 
     A second signal ends the drain: running handlers are cancelled and their messages released. A
     third one ends the process at once; its messages return when its lease has expired.
@@ -181,9 +189,9 @@ def run_until_stopped(
     loop = new_loop()
     threads = DaemonThreadExecutor()
     loop.set_default_executor(threads)
-    shutdown = _Shutdown(loop, report or ShutdownReport())
+    shutdown = _ShutdownState(loop, report or ShutdownReport())
     try:
-        loop.run_until_complete(_run(work, on_started, shutdown, before))
+        loop.run_until_complete(_run(work, on_started, shutdown, before, attach))
     except asyncio.CancelledError:
         if not shutdown.is_cancelled:
             raise
@@ -221,10 +229,12 @@ def _close(loop: asyncio.AbstractEventLoop) -> None:
 async def _run(
     work: Callable[[], AbstractAsyncContextManager[Drainable | None]],
     on_started: Callable[[], None],
-    shutdown: _Shutdown,
+    shutdown: _ShutdownState,
     before: Callable[[], Awaitable[None]] | None,
+    attach: Callable[[Shutdown], None],
 ) -> None:
     shutdown.install()
+    attach(shutdown.for_others())
     if before is not None and not await _is_done_first(before(), shutdown.requested):
         return
     async with work() as running:
@@ -249,7 +259,7 @@ async def _is_done_first(work: Awaitable[None], stopped: asyncio.Event) -> bool:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-class _Shutdown:
+class _ShutdownState:
     """The signals of a process: what each one does, and how far the shutdown is."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, report: ShutdownReport) -> None:
@@ -257,7 +267,7 @@ class _Shutdown:
         self._task: asyncio.Task[Any] | None = None
         self.requested = asyncio.Event()
         self.running: Drainable | None = None
-        self.is_cancelled = False
+        self.is_cancelled = self._is_hurried = False
 
     @property
     def handlers(self) -> int:
@@ -268,10 +278,28 @@ class _Shutdown:
         for stop_signal in _STOP_SIGNALS:
             self._loop.add_signal_handler(stop_signal, self._on_signal)
 
+    def for_others(self) -> Shutdown:
+        """The same for other threads, which need not count."""
+
+        def drain() -> None:
+            self._loop.call_soon_threadsafe(self.requested.set)
+
+        def hurry() -> None:
+            self._loop.call_soon_threadsafe(self._hurry)
+
+        return Shutdown(drain, hurry)
+
     def _on_signal(self) -> None:
-        if not self.requested.is_set():
+        if self.requested.is_set():
+            self._hurry()
+        else:
             self.requested.set()
+
+    def _hurry(self) -> None:
+        self.requested.set()
+        if self._is_hurried:
             return
+        self._is_hurried = True
         for stop_signal in _STOP_SIGNALS:
             self._loop.remove_signal_handler(stop_signal)
             signal.signal(

@@ -7,6 +7,7 @@ deliveries   what delivers outside: guard, secrets, channels, their consumers
 assembly     a node, its consumers and its scheduler; also under the virtual clock of a harness
 worker       the worker of a process, with its logs, metrics and watchdog
 server       what serves HTTP in a process
+processes    the parent of several processes of one app
 ```
 """
 
@@ -17,6 +18,7 @@ from tickwork.wiring.database import (
     copy,
     database_identity,
     examine,
+    has_one_writer,
     migrate,
     open_store,
     shown_database,
@@ -36,6 +38,7 @@ __all__ = [
     "delivery_extra",
     "examine",
     "guard",
+    "has_one_writer",
     "load_settings",
     "migrate",
     "node_name",

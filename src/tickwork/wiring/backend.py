@@ -23,6 +23,9 @@ class Backend(Protocol):
     can_be_away: bool
     """Whether it is a server, which may start after its clients."""
 
+    has_one_writer: bool
+    """Whether several processes are no faster than one."""
+
     def shown(self) -> str:
         """The database for people: a URL without a password; of a file with its absolute path."""
 
@@ -57,6 +60,7 @@ class SqliteBackend:
     """A file."""
 
     can_be_away = False
+    has_one_writer = True
 
     def __init__(self, url: str) -> None:
         from tickwork.store.sqlite.engine.file import locate
@@ -104,6 +108,7 @@ class PostgresBackend:
     """A database of a server. Its driver is optional."""
 
     can_be_away = True
+    has_one_writer = False
 
     def __init__(self, url: str, direct_url: str | None) -> None:
         self.url, self.direct_url = url, direct_url

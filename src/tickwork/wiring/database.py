@@ -48,6 +48,11 @@ def shown_database(settings: Settings) -> str:
     return backend_of(settings).shown()
 
 
+def has_one_writer(settings: Settings) -> bool:
+    """Whether several processes on this database are no faster than one."""
+    return backend_of(settings).has_one_writer
+
+
 async def examine(settings: Settings) -> tuple[Finding, ...]:
     """Checks the database's configuration, and which processes run on it."""
     from tickwork.ops.cluster import examine_processes

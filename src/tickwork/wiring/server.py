@@ -44,6 +44,13 @@ _log = logging.getLogger("tickwork")
 
 _ANY = ("0.0.0.0", "::")  # noqa: S104 (what is warned of)
 
+Inherited = Callable[[str], socket.socket | None]
+"""A listening socket of the parent for a role, in a process that has one."""
+
+
+def nothing_inherited(role: str) -> None:
+    """In a process without a parent."""
+
 
 def build_api(
     settings: Settings,
@@ -126,13 +133,16 @@ async def _run_node(
         yield
 
 
-async def prepare(settings: Settings) -> None:
+async def prepare(settings: Settings, inherited: Inherited = nothing_inherited) -> None:
     """Configures logging, and waits for a database that is away. The API answers meanwhile that it
     is not ready."""
     from tickwork.service.observe.log_set_up import LogSetUp
 
     LogSetUp(settings.log_format, settings.log_level).apply()
-    listen_there = partial(listen, settings.host, settings.port)
+
+    def listen_there() -> socket.socket:
+        return inherited(Role.API) or listen(settings.host, settings.port)
+
     await wait_for_database(settings, listen_there if Role.API in settings.roles else None)
 
 
@@ -182,13 +192,14 @@ async def hosted(
     handlers: HttpApplication,
     on_api: Callable[[str], Awaitable[None]],
     types: tuple[str, PayloadOf] | None = None,
+    inherited: Inherited = nothing_inherited,
 ) -> AsyncIterator[Worker]:
     """Runs a worker in a process of ours: passes a metrics
     `registry` to `work`, and serves it if `metrics_port` is set. With the role `http` it serves the
     HTTP `handlers` of the app. With the role `api`, `on_api` gets its URL when it is up."""
     from tickwork.service.observe.metrics import registry_of_process, serve_metrics
 
-    _check_ports(settings)
+    check_ports(settings)
     for role in settings.roles & {Role.API, Role.HTTP}:
         with server_extra(f"the role {role}"):  # Before any handler runs.
             import tickwork.api.serve  # noqa: F401
@@ -199,13 +210,13 @@ async def hosted(
             served.enter_context(serve_metrics(registry, host=host, port=port))
         async with (
             work(registry=registry) as worker,
-            _served(settings, registry, on_api, types),
-            _handlers_served(settings, handlers),
+            _served(settings, registry, on_api, types, inherited(Role.API)),
+            _handlers_served(settings, handlers, inherited(Role.HTTP)),
         ):
             yield worker
 
 
-def _check_ports(settings: Settings) -> None:
+def check_ports(settings: Settings) -> None:
     """Handlers of an app must not have the origin of the console: their pages could act for its
     users."""
     is_same = settings.http_port == settings.port != 0
@@ -215,7 +226,9 @@ def _check_ports(settings: Settings) -> None:
 
 
 @asynccontextmanager
-async def _handlers_served(settings: Settings, handlers: HttpApplication) -> AsyncIterator[None]:
+async def _handlers_served(
+    settings: Settings, handlers: HttpApplication, listener: socket.socket | None
+) -> AsyncIterator[None]:
     """Serves the HTTP handlers of the app in this process, if it has that role."""
     if Role.HTTP not in settings.roles:
         yield
@@ -227,6 +240,7 @@ async def _handlers_served(settings: Settings, handlers: HttpApplication) -> Asy
         host=settings.http_host,
         port=settings.http_port,
         limits=connection_limits(settings),
+        listener=listener,
     )
     async with handlers.opened(), served as address:
         logging.getLogger("tickwork").info("HTTP handlers are up at %s", address)
@@ -239,6 +253,7 @@ async def _served(
     registry: CollectorRegistry,
     on_api: Callable[[str], Awaitable[None]],
     types: tuple[str, PayloadOf] | None,
+    listener: socket.socket | None,
 ) -> AsyncIterator[None]:
     """Serves the API in this process, if it has that role."""
     if Role.API not in settings.roles:
@@ -254,6 +269,7 @@ async def _served(
         port=settings.port,
         limits=connection_limits(settings),
         on_stop=lambda: stop_streams(api),
+        listener=listener,
     ) as address:
         logging.getLogger("tickwork").info("the API is up at %s", address)
         if (warning := open_to_others(settings.host, settings.port)) is not None:

@@ -1,0 +1,78 @@
+"""Runs an app in several processes: how many, what they listen on, and their parent."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from contextlib import ExitStack
+from math import ceil
+from pathlib import Path
+
+from tickwork.errors import FieldError, InvalidInput
+from tickwork.service.observe.log_set_up import LogSetUp
+from tickwork.service.process_lifecycle import listen
+from tickwork.service.processes.parent import App, Parent
+from tickwork.settings import AUTO, Role, Settings
+from tickwork.wiring.server import check_ports
+
+_QUOTA = Path("/sys/fs/cgroup/cpu.max")
+"""Where a container on Linux reads how much processor time it has: microseconds of a period."""
+
+
+def run_processes(app: App, settings: Settings) -> int:
+    """Runs the app in as many processes as the settings say, until a signal ends them. Returns the
+    exit code. Raises `InvalidInput` if a port cannot be used."""
+    if os.name != "posix":
+        fault = "this system cannot pass sockets on to processes; run one"
+        raise InvalidInput([FieldError("processes", fault)])
+    if settings.metrics_port is not None:
+        fault = "is for one process; with processes use /metrics of the API"
+        raise InvalidInput([FieldError("metrics_port", fault)])
+    check_ports(settings)
+    LogSetUp(settings.log_format, settings.log_level).apply()
+    with ExitStack() as opened:
+        listeners = {
+            role: opened.enter_context(listener) for role, listener in _listen(settings).items()
+        }
+        parent = Parent(
+            app,
+            listeners,
+            wanted=_count(settings),
+            drain_seconds=settings.drain_seconds,
+        )
+        return asyncio.run(parent.run())
+
+
+def _listen(settings: Settings) -> dict[str, socket.socket]:
+    """The listening sockets of the roles of these settings."""
+    found = dict[str, socket.socket]()
+    if Role.API in settings.roles:
+        found[Role.API] = listen(settings.host, settings.port)
+    if Role.HTTP in settings.roles:
+        try:
+            found[Role.HTTP] = listen(settings.http_host, settings.http_port)
+        except InvalidInput:
+            for listener in found.values():
+                listener.close()
+            raise
+    return found
+
+
+def _count(settings: Settings) -> int:
+    """How many processes the settings ask for."""
+    if settings.processes != AUTO:
+        return int(settings.processes)
+    cores = _usable_cores()
+    try:
+        quota, period = _QUOTA.read_text().split()
+        return max(min(cores, ceil(int(quota) / int(period))), 1)
+    except (OSError, ValueError):  # There is no such file, or no limit in it.
+        return cores
+
+
+def _usable_cores() -> int:
+    """Number of cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
