@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
+import socket
 from collections.abc import Callable
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
+import httpx
 import msgspec
 import pytest
 
@@ -17,7 +20,7 @@ from tests.faults.open_store import opened
 from tests.kit.process import Children
 from tests.kit.waiting import eventually
 from tests.stores.home import Home
-from tickwork.core.model import DEFAULT
+from tickwork.core.model import DEFAULT, Counts
 from tickwork.ops.context import Context
 from tickwork.ops.send import compose, send
 from tickwork.store.contract import Store
@@ -63,7 +66,9 @@ class Crew:
     def __init__(self, children: Children, folder: Path, url: str, *words: str) -> None:
         environ = {"TICKWORK_DATABASE": url, "PYTHONDONTWRITEBYTECODE": "1"}
         self.parent = children.spawn(
-            "tickwork", "run", "shop:app", *words, env=environ, folder=folder
+            *("tickwork", "run", "shop:app", "--log-format", "json", *words),
+            env=environ,
+            folder=folder,
         )
 
     @property
@@ -99,6 +104,11 @@ def is_alive(pid: int) -> bool:
     except ProcessLookupError:
         return False
     return True
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        return int(taken.getsockname()[1])
 
 
 async def outputs(store: Store) -> list[Any]:
@@ -180,6 +190,157 @@ async def test_children_whose_parent_is_killed_drain(
     crew.parent.kill9()
     await eventually(lambda: not any(map(is_alive, pids)), what="the children to end")
     assert any(line["event"].startswith("the parent process is gone") for line in crew.lines)
+
+
+class Load:
+    """Clients of the API that make requests without end; each one must be answered."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self.answers = 0
+        self.errors: list[str] = []
+        self.is_over = False
+
+    async def run(self, *, keeps: bool) -> None:
+        """One client, which keeps its connection or opens one for each request."""
+        limits = httpx.Limits() if keeps else httpx.Limits(max_keepalive_connections=0)
+        async with httpx.AsyncClient(
+            base_url=self._url, trust_env=False, timeout=60.0, limits=limits
+        ) as client:
+            while not self.is_over:
+                try:
+                    answer = await client.get("/healthz")
+                    assert answer.status_code == 200
+                    self.answers += 1
+                except httpx.HTTPError as error:
+                    self.errors.append(repr(error))
+
+
+@on_postgres
+async def test_a_reload_replaces_all_children_and_no_request_is_lost(
+    home: Home, children: Children, tmp_path: Path, write: Write
+) -> None:
+    write(APP)
+    port = free_port()
+    words = ("--processes", "2", "--roles", "api,worker", "--port", str(port))
+    crew = Crew(children, tmp_path, home.url, *words)
+    old = await crew.ready(2)
+    load = Load(f"http://127.0.0.1:{port}")
+    clients = [asyncio.create_task(load.run(keeps=number < 4)) for number in range(8)]
+    await eventually(lambda: load.answers > 50)
+    write(APP.replace("VERSION = 1", "VERSION = 2"))
+    os.kill(crew.parent.pid, signal.SIGHUP)
+    await crew.logged("reloaded: all processes run the new code")
+    answers = load.answers
+    await eventually(lambda: load.answers > answers + 50)
+    load.is_over = True
+    await asyncio.gather(*clients)
+    assert load.errors == []
+    new = crew.pids()[2:]
+    assert len(new) == 2
+    assert not {*old} & {*new}
+    assert not any(map(is_alive, old))
+    async with opened(home.url) as store:
+        await send_all(store, *range(20))
+
+        async def all_are_handled() -> bool:
+            return len(await outputs(store)) == 20
+
+        await eventually(all_are_handled)
+        assert {(output["version"], output["pid"] in new) for output in await outputs(store)} == {
+            (2, True)
+        }
+    crew.parent.signal(signal.SIGTERM)
+    await crew.parent.succeeded()
+
+
+@on_postgres
+async def test_a_reload_of_code_that_does_not_start_leaves_the_old_processes(
+    home: Home, children: Children, tmp_path: Path, write: Write
+) -> None:
+    write(APP)
+    crew = Crew(children, tmp_path, home.url, "--processes", "2")
+    old = await crew.ready(2)
+    write("1 / 0")
+    os.kill(crew.parent.pid, signal.SIGHUP)
+    await crew.logged("the new code does not start")
+    assert all(map(is_alive, old))
+    async with opened(home.url) as store:
+        await send_all(store, "still here")
+
+        async def is_handled() -> bool:
+            return bool(await outputs(store))
+
+        await eventually(is_handled)
+    crew.parent.signal(signal.SIGTERM)
+    await crew.parent.succeeded()
+
+
+def value(text: str, start: str) -> float:
+    """The value of the only sample that begins so."""
+    (line,) = [line for line in text.splitlines() if line.startswith(start)]
+    return float(line.split()[-1])
+
+
+@on_postgres
+async def test_one_scrape_has_the_metrics_of_all_children_also_of_ended_ones(
+    home: Home, children: Children, tmp_path: Path, write: Write
+) -> None:
+    write(APP)
+    port, metrics_port = free_port(), free_port()
+    words = ("--processes", "2", "--roles", "api,worker", "--port", str(port))
+    crew = Crew(children, tmp_path, home.url, *words, "--metrics-port", str(metrics_port))
+    pids = await crew.ready(2)
+    succeeded = 'tickwork_messages_total{outcome="succeeded",queue="work"}'
+    async with (
+        opened(home.url) as store,
+        httpx.AsyncClient(trust_env=False, timeout=60.0) as client,
+    ):
+
+        async def both_have_handled() -> bool:
+            await send_all(store, *range(20))
+            return {output["pid"] for output in await outputs(store)} == {*pids}
+
+        await eventually(both_have_handled)
+
+        async def none_is_left() -> bool:
+            return await store.queues.counts(DEFAULT, "work") == Counts()
+
+        await eventually(none_is_left)
+        count = len(await outputs(store))
+
+        async def scrape(at: int) -> str:
+            return (await client.get(f"http://127.0.0.1:{at}/metrics")).text
+
+        for at in (port, metrics_port):
+            text = await scrape(at)
+            assert value(text, succeeded) == count, text
+            assert value(text, 'tickwork_permits_allowed{queue="work"}') == 2
+            assert value(text, 'tickwork_handler_seconds_count{queue="work"}') == count
+            for number in (1, 2):
+                assert value(text, f'process_resident_memory_bytes{{process="{number}"}}') > 0
+        os.kill(pids[0], signal.SIGKILL)
+        await crew.ready(3)
+        for at in (port, metrics_port):
+            assert value(await scrape(at), succeeded) == count
+        os.kill(pids[1], signal.SIGTERM)
+        await crew.ready(4)
+        assert value(await scrape(metrics_port), succeeded) == count
+    crew.parent.signal(signal.SIGTERM)
+    await crew.parent.succeeded()
+
+
+@on_postgres
+async def test_each_line_of_a_child_has_its_number(
+    home: Home, children: Children, tmp_path: Path, write: Write
+) -> None:
+    write(APP)
+    crew = Crew(children, tmp_path, home.url, "--processes", "2")
+    await crew.ready(2)
+    crew.parent.signal(signal.SIGTERM)
+    await crew.parent.succeeded()
+    stopped = [line for line in crew.lines if line["event"].startswith("stopping: running")]
+    assert sorted(line["process"] for line in stopped) == [1, 2]
 
 
 async def test_an_app_on_sqlite_runs_in_one_process_and_says_so(

@@ -100,7 +100,6 @@ STANDALONE = {
     "tickwork.store.sqlite.pruner": "the stores have one skeleton",
     "tickwork.store.postgres.nodes": "the stores have one skeleton",
     "tickwork.cli.child": "the program of a process that a parent starts",
-    "tickwork.wiring.processes": "the parent, which loads nothing of what runs in its children",
     "tickwork.testing.steps": "mocks and crashes of steps, which users see as h.steps",
     "tickwork.testing.store_setup": "where a test's store comes from, apart from what drives it",
     "tickwork.testing.recorded_cluster": "for users and the examples, which import it",

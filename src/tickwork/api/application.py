@@ -118,6 +118,7 @@ def create_api(
     open_store: Callable[[], Awaitable[Store]] | None = None,
     beside: Callable[[Store], AbstractAsyncContextManager[None]] | None = None,
     registry: CollectorRegistry | None = None,
+    shown: CollectorRegistry | None = None,
     is_on_loopback: bool = False,
     trusted_proxies: Sequence[str] = (),
     issuers: Sequence[Issuer] = (),
@@ -133,18 +134,18 @@ def create_api(
     `now` returns the current time; `limits` are the installation's limits for schedules. The store
     is opened on startup and closed on shutdown; without `open_store`, routes that need a store
     answer 503. `beside` runs next to the application while it serves. /metrics serves `registry`,
-    without a key if the server `is_on_loopback`. `trusted_proxies` may name their clients. It
-    accepts JWTs of the `issuers`. Cached keys age by `monotonic`; answers to wrong keys wait in
-    `sleep`. `outside` is what reaches the outside, for webhooks and endpoints. `rates` are the
-    requests a second that callers may make, `types` those of the app that runs in this process, and
-    `unknown_types` what becomes of a message whose type nobody handles.
+    or `shown` instead, without a key if the server `is_on_loopback`. `trusted_proxies` may name
+    their clients. It accepts JWTs of the `issuers`. Cached keys age by `monotonic`; answers to
+    wrong keys wait in `sleep`. `outside` is what reaches the outside, for webhooks and endpoints.
+    `rates` are the requests a second that callers may make, `types` those of the app that runs in
+    this process, and `unknown_types` what becomes of a message whose type nobody handles.
     """
     check_jwt = JwtChecker(issuers, monotonic).caller if issuers else None
     metrics_registry = registry or CollectorRegistry()
     server = ServerState(
         now=now,
         limits=limits,
-        registry=metrics_registry,
+        registry=shown or metrics_registry,
         gate=RequestGate(rates or RequestRates(), monotonic, metrics_registry, sleep),
         is_on_loopback=is_on_loopback,
         trusted_proxies=TrustedProxies(trusted_proxies),

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,11 @@ if TYPE_CHECKING:
 
 STOP_SECONDS_MAX = 10
 """Seconds open requests may take to finish on shutdown."""
+
+LINGER_SECONDS = 1.0
+"""Seconds an idle connection may make one more request before a shutdown, if others serve too."""
+
+_POLL_SECONDS = 0.02
 
 
 def quiet_server_log() -> None:
@@ -61,11 +66,29 @@ class ServerWithStreams(uvicorn.Server):
 
 
 class _Server(uvicorn.Server):
-    """A server that installs no signal handlers: the process has its own."""
+    """A server that installs no signal handlers: the process has its own. If its socket `is_shared`
+    with other processes, it loses no request when it stops: see `shutdown`."""
+
+    def __init__(self, config: uvicorn.Config, *, is_shared: bool) -> None:
+        super().__init__(config)
+        self._is_shared = is_shared
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Accepts no more connections. Those that it has may make one more request for a while, and
+        its answer ends them: the next request reaches another process."""
+        if self._is_shared:
+            for server in self.servers:
+                server.close()
+            self.server_state.default_headers.append((b"connection", b"close"))
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LINGER_SECONDS):
+                    while self.server_state.connections:  # noqa: ASYNC110 (of uvicorn)
+                        await asyncio.sleep(_POLL_SECONDS)
+        await super().shutdown(sockets)
 
 
 @asynccontextmanager
@@ -86,7 +109,7 @@ async def serving(
     quiet_server_log()
     config = server_config(application, limits)
     with listener or listen(host, port) as opened:
-        server = _Server(config)
+        server = _Server(config, is_shared=listener is not None)
         task = asyncio.create_task(server.serve(sockets=[opened]))
         try:
             yield shown_url(*opened.getsockname()[:2])

@@ -67,7 +67,7 @@ def run(
     def hosted() -> AbstractAsyncContextManager[Worker]:
         types = engine.tenant, engine.payload_sent
         return server.hosted(
-            chosen, running, engine.http_application, report_first_key, types, inherited
+            chosen, running, engine.http_application, report_first_key, types, parent
         )
 
     drain_seconds = chosen.drain_seconds
@@ -75,16 +75,18 @@ def run(
         engine.running, drain_seconds=drain_seconds, roles=chosen.roles, on_declared=look_ahead
     )
     report = ShutdownReport(chosen.log_format, drain_seconds)
-    inherited: server.Inherited = server.nothing_inherited
     if parent is None:
         if chosen.processes != 1:
             _log.warning("app.run() runs one process; `tickwork run` runs %s", chosen.processes)
         attach: Callable[[Shutdown], None] = _alone
     else:
-        inherited = parent.listener
         attach = parent.attach
-    before = partial(server.prepare, chosen, inherited)
-    run_until_stopped(hosted, started, report, before, attach)
+    before = partial(server.prepare, chosen, parent)
+    try:
+        run_until_stopped(hosted, started, report, before, attach)
+    finally:
+        if parent is not None:
+            parent.write_metrics()
 
 
 def _alone(_: Shutdown) -> None:

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple, Protocol
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.service.isolation.threads import DaemonThreadExecutor
 from tickwork.service.observe.log_events import LogEvent
+from tickwork.service.observe.log_set_up import LogSetUp
 from tickwork.store.shared.watches import within
 
 SWITCH_INTERVAL_SECONDS = 0.0002
@@ -136,7 +137,9 @@ def _count(handlers: int) -> str:
 
 
 def _write(text: str) -> None:
-    sys.stderr.write(f"tickwork: {text}\n")
+    set_up = LogSetUp.current()
+    number = "" if set_up is None or set_up.process is None else f" {set_up.process}"
+    sys.stderr.write(f"tickwork{number}: {text}\n")
 
 
 def print_on_terminal(text: str, log_format: str | None) -> None:

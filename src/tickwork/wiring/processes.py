@@ -9,9 +9,12 @@ from contextlib import ExitStack
 from math import ceil
 from pathlib import Path
 
+from tickwork.core.merged_metrics import MetricFamily
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.service.observe.log_set_up import LogSetUp
+from tickwork.service.observe.metrics import serve_metrics
 from tickwork.service.process_lifecycle import listen
+from tickwork.service.processes.metrics import merged_registry
 from tickwork.service.processes.parent import App, Parent
 from tickwork.settings import AUTO, Role, Settings
 from tickwork.wiring.server import check_ports
@@ -26,9 +29,6 @@ def run_processes(app: App, settings: Settings) -> int:
     if os.name != "posix":
         fault = "this system cannot pass sockets on to processes; run one"
         raise InvalidInput([FieldError("processes", fault)])
-    if settings.metrics_port is not None:
-        fault = "is for one process; with processes use /metrics of the API"
-        raise InvalidInput([FieldError("metrics_port", fault)])
     check_ports(settings)
     LogSetUp(settings.log_format, settings.log_level).apply()
     with ExitStack() as opened:
@@ -41,7 +41,21 @@ def run_processes(app: App, settings: Settings) -> int:
             wanted=_count(settings),
             drain_seconds=settings.drain_seconds,
         )
-        return asyncio.run(parent.run())
+        return asyncio.run(_run(parent, settings))
+
+
+async def _run(parent: Parent, settings: Settings) -> int:
+    """Runs the parent, and serves the metrics of all its processes if `metrics_port` is set."""
+    loop = asyncio.get_running_loop()
+
+    def fetch() -> tuple[MetricFamily, ...]:
+        return asyncio.run_coroutine_threadsafe(parent.metrics(), loop).result()
+
+    with ExitStack() as served:
+        if settings.metrics_port is not None:
+            host, port = settings.metrics_host, settings.metrics_port
+            served.enter_context(serve_metrics(merged_registry(fetch), host=host, port=port))
+        return await parent.run()
 
 
 def _listen(settings: Settings) -> dict[str, socket.socket]:

@@ -38,29 +38,25 @@ if TYPE_CHECKING:
     from tickwork.api.connections import ConnectionLimits
     from tickwork.ops.stores import Store
     from tickwork.service.http_application import HttpApplication
+    from tickwork.service.processes.child import ParentLink
     from tickwork.service.worker.worker import Worker
 
 _log = logging.getLogger("tickwork")
 
 _ANY = ("0.0.0.0", "::")  # noqa: S104 (what is warned of)
 
-Inherited = Callable[[str], socket.socket | None]
-"""A listening socket of the parent for a role, in a process that has one."""
-
-
-def nothing_inherited(role: str) -> None:
-    """In a process without a parent."""
-
 
 def build_api(
     settings: Settings,
     *,
     registry: CollectorRegistry | None = None,
+    shown: CollectorRegistry | None = None,
     types: tuple[str, PayloadOf] | None = None,
 ) -> Litestar:
     """The HTTP application of these settings. Its database is open while it is served. Without a
-    `registry` it is alone in its process, so it also runs a node with the other roles. `types` are
-    the tenant and the payload types of the app in this process."""
+    `registry` it is alone in its process, so it also runs a node with the other roles. /metrics
+    serves `shown` instead of it, if given. `types` are the tenant and the payload types of the app
+    in this process."""
     with server_extra("the HTTP API"):
         from tickwork.api import create_api
         from tickwork.api.server_state import AppTypes
@@ -75,6 +71,7 @@ def build_api(
         limits=settings.schedule_limits,
         open_store=lambda: open_store(settings),
         registry=metrics,
+        shown=shown,
         issuers=settings.jwt,
         is_on_loopback=is_loopback(settings.host),
         trusted_proxies=settings.trusted_proxies,
@@ -133,15 +130,16 @@ async def _run_node(
         yield
 
 
-async def prepare(settings: Settings, inherited: Inherited = nothing_inherited) -> None:
+async def prepare(settings: Settings, parent: ParentLink | None = None) -> None:
     """Configures logging, and waits for a database that is away. The API answers meanwhile that it
     is not ready."""
     from tickwork.service.observe.log_set_up import LogSetUp
 
-    LogSetUp(settings.log_format, settings.log_level).apply()
+    number = None if parent is None else parent.set_up.number
+    LogSetUp(settings.log_format, settings.log_level, number).apply()
 
     def listen_there() -> socket.socket:
-        return inherited(Role.API) or listen(settings.host, settings.port)
+        return _inherited(parent, Role.API) or listen(settings.host, settings.port)
 
     await wait_for_database(settings, listen_there if Role.API in settings.roles else None)
 
@@ -192,28 +190,36 @@ async def hosted(
     handlers: HttpApplication,
     on_api: Callable[[str], Awaitable[None]],
     types: tuple[str, PayloadOf] | None = None,
-    inherited: Inherited = nothing_inherited,
+    parent: ParentLink | None = None,
 ) -> AsyncIterator[Worker]:
     """Runs a worker in a process of ours: passes a metrics
     `registry` to `work`, and serves it if `metrics_port` is set. With the role `http` it serves the
-    HTTP `handlers` of the app. With the role `api`, `on_api` gets its URL when it is up."""
+    HTTP `handlers` of the app. With the role `api`, `on_api` gets its URL when it is up. With a
+    `parent` it listens where that does, and `/metrics` has those of all its processes."""
     from tickwork.service.observe.metrics import registry_of_process, serve_metrics
+    from tickwork.service.processes.metrics import merged_registry
 
     check_ports(settings)
     for role in settings.roles & {Role.API, Role.HTTP}:
         with server_extra(f"the role {role}"):  # Before any handler runs.
             import tickwork.api.serve  # noqa: F401
-    registry = registry_of_process()
+    registry = registry_of_process(None if parent is None else parent.registry)
+    shown = registry if parent is None else merged_registry(parent.all_metrics)
     with ExitStack() as served:
-        if settings.metrics_port is not None:
+        if settings.metrics_port is not None and parent is None:
             host, port = settings.metrics_host, settings.metrics_port
             served.enter_context(serve_metrics(registry, host=host, port=port))
         async with (
             work(registry=registry) as worker,
-            _served(settings, registry, on_api, types, inherited(Role.API)),
-            _handlers_served(settings, handlers, inherited(Role.HTTP)),
+            _served(settings, (registry, shown), on_api, types, _inherited(parent, Role.API)),
+            _handlers_served(settings, handlers, _inherited(parent, Role.HTTP)),
         ):
             yield worker
+
+
+def _inherited(parent: ParentLink | None, role: Role) -> socket.socket | None:
+    """Where the parent listens for a role."""
+    return None if parent is None else parent.listener(role)
 
 
 def check_ports(settings: Settings) -> None:
@@ -250,19 +256,21 @@ async def _handlers_served(
 @asynccontextmanager
 async def _served(
     settings: Settings,
-    registry: CollectorRegistry,
+    registries: tuple[CollectorRegistry, CollectorRegistry],
     on_api: Callable[[str], Awaitable[None]],
     types: tuple[str, PayloadOf] | None,
     listener: socket.socket | None,
 ) -> AsyncIterator[None]:
-    """Serves the API in this process, if it has that role."""
+    """Serves the API in this process, if it has that role. The first registry gets its metrics, the
+    second one is shown."""
     if Role.API not in settings.roles:
         yield
         return
     from tickwork.api.serve import serving
     from tickwork.api.server_state import stop_streams
 
-    api = build_api(settings, registry=registry, types=types)
+    registry, shown = registries
+    api = build_api(settings, registry=registry, shown=shown, types=types)
     async with serving(
         api,
         host=settings.host,

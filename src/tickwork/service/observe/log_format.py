@@ -57,8 +57,8 @@ def choose_format(requested: str | None) -> str:
     return requested or ("console" if sys.stderr.isatty() else "json")
 
 
-def configure_logging(requested: str | None, level: str) -> None:
-    """Configures this process to log to stderr.
+def configure_logging(requested: str | None, level: str, process: int | None = None) -> None:
+    """Configures this process to log to stderr, with its number in each line if it has one.
 
     structlog is configured the same way, unless the app has configured it.
     """
@@ -67,7 +67,8 @@ def configure_logging(requested: str | None, level: str) -> None:
         return
     handler = logging.StreamHandler(sys.stderr)
     handler.addFilter(is_worth_logging)
-    handler.setFormatter(build_formatter(choose_format(requested), colors=sys.stderr.isatty()))
+    log_format, colors = choose_format(requested), sys.stderr.isatty()
+    handler.setFormatter(build_formatter(log_format, colors=colors, process=process))
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
     if not structlog.is_configured():
@@ -87,8 +88,15 @@ def is_worth_logging(record: logging.LogRecord) -> bool:
 _DROPPED_CONNECT = "unexpected connection_lost() call"
 
 
-def build_formatter(log_format: str, *, colors: bool = False) -> ProcessorFormatter:
+def build_formatter(
+    log_format: str, *, colors: bool = False, process: int | None = None
+) -> ProcessorFormatter:
     """The formatter for all log records, ours and those of other libraries."""
+
+    def add_number(_: object, __: str, event: Event) -> Event:
+        event.setdefault("process", process)
+        return event
+
     if log_format == "json":
         rendering: list[Any] = [
             structlog.processors.format_exc_info,
@@ -104,7 +112,11 @@ def build_formatter(log_format: str, *, colors: bool = False) -> ProcessorFormat
         ]
     return ProcessorFormatter(
         foreign_pre_chain=[_own_fields, *_common(), _extra],
-        processors=[ProcessorFormatter.remove_processors_meta, *rendering],
+        processors=[
+            ProcessorFormatter.remove_processors_meta,
+            *([] if process is None else [add_number]),
+            *rendering,
+        ],
     )
 
 

@@ -6,10 +6,12 @@ from msgspec import Struct
 
 
 class LogSetUp(Struct, frozen=True, array_like=True):
-    """How a process of ours logs: the requested format, and the level."""
+    """How a process of ours logs: the requested format, and the level. Each line has the number of
+    the process, if it has one."""
 
     log_format: str | None
     level: str
+    process: int | None = None
 
     def apply(self) -> None:
         """Configures logging in this process; its handler processes follow."""
@@ -17,7 +19,7 @@ class LogSetUp(Struct, frozen=True, array_like=True):
             configure_logging,  # Heavy; processes that only send do not need it.
         )
 
-        configure_logging(self.log_format, self.level)
+        configure_logging(self.log_format, self.level, self.process)
         _applied[:] = [self]
 
     @staticmethod

@@ -242,11 +242,12 @@ class WorkerMetrics(Observer, Collector):
         yield _count("leases_lost", "Times this process lost its lease.", self._leases_lost)
 
 
-def registry_of_process() -> CollectorRegistry:
-    """A new registry with the metrics of this process: memory, CPU time and open files."""
+def registry_of_process(registry: CollectorRegistry | None = None) -> CollectorRegistry:
+    """A registry, usually a new one, with the metrics of this process: memory, CPU time and open
+    files."""
     from prometheus_client import PlatformCollector, ProcessCollector
 
-    registry = CollectorRegistry()
+    registry = registry or CollectorRegistry()
     ProcessCollector(registry=registry)
     PlatformCollector(registry=registry)
     return registry

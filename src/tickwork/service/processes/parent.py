@@ -16,7 +16,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -26,12 +26,16 @@ from msgspec import Struct, structs
 from tickwork.clock import monotonic
 from tickwork.core import children as decisions
 from tickwork.core.children import Action, Children, Drain, Hurry, Kill, Report, Start
+from tickwork.core.merged_metrics import MetricFamily, merged, totals
 from tickwork.service.observe.log_events import LogEvent
 from tickwork.service.processes.protocol import (
+    ChildMetrics,
     ChildSetUp,
     DrainOrder,
     FromParent,
     HurryOrder,
+    MergedMetrics,
+    MetricsOrder,
     Ready,
     decode_from_child,
     encode,
@@ -39,6 +43,9 @@ from tickwork.service.processes.protocol import (
 
 LAST_WORDS_SECONDS = 1.0
 """Seconds that what a child wrote last may take to be read."""
+
+METRICS_SECONDS = 2.0
+"""Seconds that children may take to write their metrics."""
 
 LINE_BYTES_MAX = 16_000_000
 """Maximum size of what a child writes at once."""
@@ -66,8 +73,11 @@ class _Process:
     def __init__(self, number: int) -> None:
         self.number = number
         self.process: asyncio.subprocess.Process | None = None
+        self.is_ready = False
         self._writer: asyncio.StreamWriter | None = None
         self._unsent: list[FromParent] = []
+        self.metrics: tuple[MetricFamily, ...] = ()
+        self.has_metrics = asyncio.Event()
 
     @property
     def pid(self) -> int | None:
@@ -109,6 +119,7 @@ class Parent:
         self._processes: dict[int, _Process] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Event()
+        self._ended_metrics: tuple[MetricFamily, ...] = ()
         self._has_terminal = os.isatty(_STDERR)
 
     async def run(self) -> int:
@@ -131,9 +142,25 @@ class Parent:
                 async with asyncio.timeout(None if next_at is None else next_at - now):
                     await self._changed.wait()
 
+    async def metrics(self) -> tuple[MetricFamily, ...]:
+        """The metrics of all processes. Of one that does not answer these are its last ones."""
+        asked = [process for process in self._processes.values() if process.is_ready]
+        for process in asked:
+            process.has_metrics.clear()
+            process.send(MetricsOrder())
+        answers = [asyncio.create_task(process.has_metrics.wait()) for process in asked]
+        if answers:
+            _, late = await asyncio.wait(answers, timeout=METRICS_SECONDS)
+            for answer in late:
+                answer.cancel()
+        known = {process.number: process.metrics for process in asked}
+        return merged(known, self._ended_metrics)
+
     # Signals
 
     def _on_stop(self) -> None:
+        for listener in self._listeners.values():
+            listener.close()  # When no child listens any more, connections are refused.
         self._enter(decisions.stop)
         if self._children.hurries:
             _log.warning("stopping now: all processes cancel their handlers")
@@ -159,9 +186,7 @@ class Parent:
         match action:
             case Start(number):
                 process = self._processes[number] = _Process(number)
-                task = asyncio.create_task(self._live(process))
-                self._tasks.add(task)
-                task.add_done_callback(self._tasks.discard)
+                self._start_task(self._live(process))
             case Drain(number):
                 self._processes[number].send(DrainOrder())
             case Hurry(number):
@@ -180,6 +205,15 @@ class Parent:
                 fault = "a process died at once again and again; all processes are stopped"
                 _log.error(LogEvent(fault, deaths=decisions.EARLY_DEATHS_MAX))
 
+    def _start_task(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _answer(self, process: _Process) -> None:
+        """Writes the metrics of all processes to the one that has asked."""
+        process.send(MergedMetrics(await self.metrics()))
+
     # A child
 
     async def _live(self, process: _Process) -> None:
@@ -192,6 +226,7 @@ class Parent:
                 LogEvent("a process could not be started", process=process.number, error=str(error))
             )
         del self._processes[process.number]
+        self._ended_metrics = totals([self._ended_metrics, process.metrics])
         self._report_end(process, code)
         self._enter(lambda children, now: decisions.ended(children, process.number, code, now))
 
@@ -233,11 +268,17 @@ class Parent:
     async def _read(self, process: _Process, reader: asyncio.StreamReader) -> None:
         with suppress(OSError, ValueError, msgspec.MsgspecError):
             while line := await reader.readline():
-                message = decode_from_child(line)
-                if isinstance(message, Ready):
-                    self._on_ready(process, message)
+                match decode_from_child(line):
+                    case Ready() as message:
+                        self._on_ready(process, message)
+                    case ChildMetrics(families):
+                        process.metrics = families
+                        process.has_metrics.set()
+                    case _:
+                        self._start_task(self._answer(process))
 
     def _on_ready(self, process: _Process, message: Ready) -> None:
+        process.is_ready = True
         _log.info(LogEvent("a process is ready", process=process.number, pid=process.pid))
         if message.is_alone and self._children.wanted > 1:
             self._children = structs.replace(self._children, wanted=1)

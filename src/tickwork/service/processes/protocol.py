@@ -7,6 +7,8 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec import Struct
 
+from tickwork.core.merged_metrics import MetricFamily
+
 
 class ChildSetUp(Struct, frozen=True, kw_only=True, tag=True):
     """Parent: the app to run, with the flags of the command line. `listeners` are descriptors of
@@ -29,14 +31,34 @@ class HurryOrder(Struct, frozen=True, tag=True):
     """Parent: cancel the running handlers and exit."""
 
 
+class MetricsOrder(Struct, frozen=True, tag=True):
+    """Parent: write your metrics."""
+
+
+class MergedMetrics(Struct, frozen=True, tag=True):
+    """Parent: the metrics of all processes, as this child has asked for."""
+
+    families: tuple[MetricFamily, ...]
+
+
 class Ready(Struct, frozen=True, tag=True):
     """Child: it handles messages. `is_alone`: its database is for one process."""
 
     is_alone: bool
 
 
-FromParent: TypeAlias = ChildSetUp | DrainOrder | HurryOrder
-FromChild: TypeAlias = Ready
+class ChildMetrics(Struct, frozen=True, tag=True):
+    """Child: its metrics, as ordered, or the last ones."""
+
+    families: tuple[MetricFamily, ...]
+
+
+class MergedMetricsRequest(Struct, frozen=True, tag=True):
+    """Child: write the metrics of all processes."""
+
+
+FromParent: TypeAlias = ChildSetUp | DrainOrder | HurryOrder | MetricsOrder | MergedMetrics
+FromChild: TypeAlias = Ready | ChildMetrics | MergedMetricsRequest
 
 _encoder = msgspec.json.Encoder()
 _from_parent: msgspec.json.Decoder[FromParent] = msgspec.json.Decoder(FromParent)
