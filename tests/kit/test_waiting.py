@@ -4,7 +4,14 @@ import asyncio
 
 import pytest
 
-from tests.kit.waiting import eventually, eventually_blocking
+from tests.kit.waiting import (
+    POLL_SECONDS,
+    POLL_SECONDS_MAX,
+    POLL_SHARE,
+    eventually,
+    eventually_blocking,
+    pause_seconds,
+)
 
 
 async def test_the_first_truthy_value_is_returned() -> None:
@@ -42,3 +49,9 @@ def test_waiting_works_without_an_event_loop() -> None:
     assert eventually_blocking(lambda: next(values)) == 7
     with pytest.raises(TimeoutError, match="the moon"):
         eventually_blocking(lambda: 0, timeout_seconds=0.01, what="the moon")
+
+
+def test_the_longer_a_wait_takes_the_less_often_it_looks() -> None:
+    assert pause_seconds(0.0) == pause_seconds(0.05) == POLL_SECONDS
+    assert pause_seconds(0.5) == 0.5 * POLL_SHARE
+    assert pause_seconds(1.0) == pause_seconds(60.0) == POLL_SECONDS_MAX
