@@ -308,7 +308,7 @@ async def test_a_queue_that_does_not_exist_is_404(http: Http) -> None:
     problem(await http.get(MESSAGES), 404, "not_found")
 
 
-async def test_odd_bodies_are_problems(http: Http) -> None:
+async def test_a_request_body_that_cannot_be_read_is_a_problem(http: Http) -> None:
     await make_queue(http)
     problem(await http.post(MESSAGES, content=b"{"), 400, "invalid_json")
     problem(await http.post(MESSAGES, content=b""), 400, "invalid_json")

@@ -196,7 +196,7 @@ async def test_the_next_fires_are_listed(http: Http) -> None:
     problem(await http.get("/v1/upcoming?limit=1001"), 422, "invalid_input")
 
 
-async def test_why_is_answered(http: Http) -> None:
+async def test_why_answers_for_a_schedule_and_for_a_time(http: Http) -> None:
     made = await make(http)
     answer = (await http.get(f"/v1/schedules/{made['id']}/why")).json()
     assert answer["schedule_id"] == made["id"]

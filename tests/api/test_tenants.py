@@ -82,7 +82,7 @@ async def test_how_many_a_tenant_may_have_is_a_quota(http: Http) -> None:
         assert (await http.request(method, path, json=body)).status_code == 201
 
 
-async def test_wrong_tenants_are_refused(http: Http) -> None:
+async def test_a_tenant_that_is_unknown_repeated_or_invalid_is_refused(http: Http) -> None:
     problem(await http.post("/v1/tenants", json={"id": "default"}), 409, "conflict")
     problem(await http.get("/v1/tenants/nobody"), 404, "not_found")
     problem(await http.patch("/v1/tenants/nobody", json={}), 404, "not_found")
@@ -124,7 +124,7 @@ async def test_a_repeated_creation_makes_one_key_and_shows_its_secret_once(http:
     assert first.json()["token"]
 
 
-async def test_wrong_keys_are_refused(http: Http) -> None:
+async def test_an_invalid_key_is_refused_with_its_fields(http: Http) -> None:
     base = "/v1/tenants/default/keys"
     for body, fields in (
         ({}, ["name", "scopes"]),

@@ -197,7 +197,7 @@ def test_a_type_that_no_body_fits_is_refused_when_it_is_declared(declared: Any, 
         Payload(declared)
 
 
-def test_the_error_says_where() -> None:
+def test_the_error_of_a_body_that_does_not_fit_names_its_field() -> None:
     with pytest.raises(PayloadInvalid, match=r"does not fit Struct: .*\$\.name"):
         Payload(Struct).decode(b'{"name": 1}', ContentType.JSON)
     with pytest.raises(PayloadInvalid, match=r"(?s)does not fit Model: .*\bname\b"):

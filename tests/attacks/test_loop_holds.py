@@ -301,7 +301,9 @@ async def test_a_cookie_does_not_hold_the_loop(http: httpx.AsyncClient, quoted: 
 
 @pytest.mark.parametrize("path", ["/healthz", "/docs", "/v1/queues"])
 @pytest.mark.one_store("sqlite")
-async def test_parameters_are_few(http: httpx.AsyncClient, path: str) -> None:
+async def test_a_request_with_many_parameters_is_refused_and_not_cached(
+    http: httpx.AsyncClient, path: str
+) -> None:
     """Litestar keeps those of the last 1,024 requests: a gigabyte, without a key."""
     kept = parse_query_string.cache_info().currsize
     for number in range(3):

@@ -73,7 +73,7 @@ def test_either_key_is_enough_while_they_rotate() -> None:
 @pytest.mark.parametrize(
     "signature", ["", "v1a,", "v1a,x", "v1a,====", "v1," + "a" * 86, "v1a," + "A" * 86 + "=="]
 )
-def test_other_signatures_are_refused(signature: str) -> None:
+def test_a_signature_of_another_form_or_key_is_refused(signature: str) -> None:
     known = checker(public_key_of(new_private_key(SEED)))
     headers = {**headers_of(SEED), "webhook-signature": signature}
     assert not is_signed([known], headers, BODY, NOON)

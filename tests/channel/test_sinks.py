@@ -308,7 +308,7 @@ async def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
     await store.close()
 
 
-def test_there_are_500_spellings() -> None:
+def test_more_than_500_spellings_of_forbidden_addresses_are_tested() -> None:
     assert len(FORBIDDEN) > SPELLINGS_MIN
 
 

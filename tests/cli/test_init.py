@@ -41,7 +41,7 @@ def test_an_empty_folder_gets_an_app_whose_tests_pass(
     assert "2 passed" in tests.stdout
 
 
-def test_its_settings_are_valid(tmp_path: Path) -> None:
+def test_the_settings_that_init_writes_are_valid(tmp_path: Path) -> None:
     RUNNER.invoke(app, ["init", str(tmp_path)])
     settings = load_settings({}, environ={}, folder=tmp_path)
     given = tomllib.loads((tmp_path / "tickwork.toml").read_text())["server"]

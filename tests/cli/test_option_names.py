@@ -80,7 +80,7 @@ def test_an_option_has_the_name_of_its_field(described: Any) -> None:
     assert sorted(unknown) == [], "name the option as its field, with dashes"
 
 
-def test_the_exceptions_are_options() -> None:
+def test_every_exception_to_the_names_is_an_option_of_a_command() -> None:
     given = {
         option for command in EVERY.values() for param in command.params for option in param.opts
     }

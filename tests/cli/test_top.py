@@ -59,7 +59,7 @@ async def test_the_screen_shows_queues_failures_and_nodes_and_survives_an_error(
     await store.close()
 
 
-def test_json_prints_one_look(desk: Desk) -> None:
+def test_top_with_json_prints_the_state_once(desk: Desk) -> None:
     desk.answer("queues", "create", "emails")
     shown = desk.json("top")
     assert [queue["queue"] for queue in shown["queues"]] == ["emails"]

@@ -186,7 +186,7 @@ def test_a_problem_becomes_the_error_it_was(status: int, code: str, error: Any) 
     assert (str(found), found.code, vars(found)) == (str(error), error.code, same)
 
 
-def test_wrong_fields_are_named() -> None:
+def test_an_invalid_input_names_the_fields_of_the_answer() -> None:
     body = {"code": "invalid_input", "errors": [{"field": "timezone", "message": "is not a zone"}]}
     client, _ = client_of(Answer(422, {}, json.dumps(body).encode()))
     with pytest.raises(InvalidInput) as raised:

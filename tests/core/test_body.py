@@ -163,7 +163,7 @@ def test_the_path_of_a_nan_begins_with_the_field_or_with_a_dollar() -> None:
         [OrderedDict(x=None), {1.5}, None],
     ],
 )
-def test_null_is_stored(value: object) -> None:
+def test_none_is_stored_as_null_and_other_values_as_their_json(value: object) -> None:
     assert encode_body(value) == msgspec.json.encode(value)
 
 

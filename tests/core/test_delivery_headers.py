@@ -84,6 +84,6 @@ LATIN = st.text(st.characters(codec="latin-1", exclude_categories=["Cc"]), max_s
 
 
 @given(st.dictionaries(TOKEN, LATIN, max_size=HEADERS_MAX))
-def test_other_headers_are_accepted(headers: dict[str, str]) -> None:
+def test_headers_of_any_names_and_texts_are_accepted(headers: dict[str, str]) -> None:
     if len({header.lower() for header in headers}) == len(headers):
         assert not faults_of(headers)

@@ -33,7 +33,7 @@ def test_2xx_is_delivered(status: int) -> None:
 @pytest.mark.parametrize(
     "status", [100, 101, 199, 300, 301, 302, 304, 307, 308, 400, 401, 403, 429, 500, 503, 599, 999]
 )
-def test_everything_else_is_retried(status: int) -> None:
+def test_a_delivery_answered_with_another_status_is_retried(status: int) -> None:
     result = answer(status)
     assert not result.is_delivered
     assert (result.is_permanent, result.is_gone) == (False, False)

@@ -51,7 +51,7 @@ def test_a_definition_renders_to_the_fields_it_was_read_from() -> None:
     assert read(rendered) == definition
 
 
-def test_policies_are_values() -> None:
+def test_policies_of_a_definition_are_read_as_values() -> None:
     definition = read(WHOLE)
     assert definition.overlap is OverlapPolicy.SKIP
     assert definition.retry == Retry(2, Fixed(60.0))

@@ -26,7 +26,7 @@ STATS = QueueStats(
 )
 
 
-def test_minutes_are_in_order() -> None:
+def test_counts_by_minute_are_ordered_by_minute() -> None:
     assert by_minute(STATS) == (
         LabeledCounts("2026-01-05 12:00", {CounterName.SENT: 3}),
         LabeledCounts("2026-01-05 12:01", {CounterName.SENT: 1, CounterName.DONE: 2}),

@@ -21,7 +21,7 @@ Log = list[tuple[Any, int, float]]
 """Body, attempt, and seconds since the beginning."""
 
 
-async def test_what_returns_is_done(app: Tickwork, database: str | None) -> None:
+async def test_a_message_whose_handler_returns_is_done(app: Tickwork, database: str | None) -> None:
     work, seen = app.queue("work"), list[Any]()
 
     @app.on("work")

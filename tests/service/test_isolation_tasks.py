@@ -228,7 +228,7 @@ async def test_what_was_done_before_an_ack_and_the_limit_happens(
     assert await place.errors() == []
 
 
-async def test_the_first_word_counts(tmp_path: Path) -> None:
+async def test_the_first_outcome_that_a_handler_declares_counts(tmp_path: Path) -> None:
     place = Workplace(tmp_path, max_retries=3)
 
     async def handle(message: Any) -> None:

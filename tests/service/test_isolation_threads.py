@@ -237,7 +237,7 @@ async def test_a_function_is_in_its_handler_s_context() -> None:
     pool.stop()
 
 
-async def test_threads_are_used_again() -> None:
+async def test_an_idle_thread_runs_the_next_handler() -> None:
     pool, seen = ThreadPool(AbandonedHandlers()), set[int]()
 
     def look(_: object) -> None:

@@ -65,7 +65,7 @@ def refuse(constant: str) -> None:
     raise AssertionError(f"{constant} is not JSON")
 
 
-def test_extra_fields_are_told() -> None:
+def test_extra_fields_of_a_record_are_in_its_line() -> None:
     told = fields({"order": 17, "paid": True, "by": None, "rates": {"eur": [0.5]}})
     assert told.items() >= {"event": "paid", "order": 17, "paid": True, "by": None}.items()
     assert told["rates"] == {"eur": [0.5]}

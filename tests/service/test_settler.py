@@ -281,7 +281,9 @@ async def test_what_came_to_nothing_carries_nothing(server: Server, settler: Set
     assert carriers(server) == [1, 2, 3, 4]
 
 
-async def test_rows_carry_too(server: Server, settler: Settler) -> None:
+async def test_an_ending_with_rows_carries_what_its_invocation_made(
+    server: Server, settler: Settler
+) -> None:
     server.raised_jointly = [EventDone(["x"]), ClaimLost(["x"]), ValueError("the caller's own")]
     settler.add_invocation([end(number, rows=own_rows()) for number in range(1, 6)], ALL)
     await settler.drain()

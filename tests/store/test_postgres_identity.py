@@ -41,7 +41,9 @@ def test_spellings_of_one_place_are_equal(url: str, environ: Mapping[str, str]) 
         ("postgresql://anna@db.example/shop", {"PGPORT": "5433"}),
     ],
 )
-def test_other_places_are_others(url: str, environ: Mapping[str, str]) -> None:
+def test_urls_of_different_databases_have_different_identities(
+    url: str, environ: Mapping[str, str]
+) -> None:
     assert identity_of(url, environ) != identity_of(USUAL, {})
 
 

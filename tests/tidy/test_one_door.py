@@ -65,7 +65,7 @@ def test_a_use_of_a_store_is_found(source: str) -> None:
 
 
 @pytest.mark.parametrize("source", NO_CALLS)
-def test_other_calls_are_allowed(source: str) -> None:
+def test_a_call_that_is_none_of_a_store_is_allowed(source: str) -> None:
     assert not [*store_calls(ast.parse(source))]
 
 

@@ -284,7 +284,9 @@ def test_the_reference_with_a_policy(night: str, expression: str, policy: str, a
 
 
 @pytest.mark.parametrize(("expression", "after", "answer"), DAYS)
-def test_the_reference_on_days(expression: str, after: str, answer: str) -> None:
+def test_the_reference_finds_the_days_of_the_table(
+    expression: str, after: str, answer: str
+) -> None:
     matches = reference_cron.read(expression).day
     dates = [date.fromisoformat(one) for one in answer.split()]
     day, found = date.fromisoformat(after), []
