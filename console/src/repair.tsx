@@ -29,7 +29,7 @@ function linkTo({ code, kind, name }: Problem): [to?: string, values?: Record<st
     case 'tenant':
       return can('admin') ? [path('settings', name ?? '')] : []
     case 'schedules':
-      return ['/schedules', code === 'schedule_parked' ? { status: 'parked' } : { order: 'next_due_at' }]
+      return ['/schedules', code === 'schedule_parked' || code === 'schedule_dead' ? { status: 'parked' } : { order: 'next_due_at' }]
     case 'deliveries':
       return ['/deliveries', { status: 'dead' }]
     case 'endpoints':
@@ -59,6 +59,8 @@ export function Repair({ problem: { code, name } }: { problem: Problem }) {
       return <Act needs="manage" onAct={end('Resumed.', () => post('/v1/queues/{queue}/resume', { path: { queue: named } }))}>Resume the queue</Act>
     case 'schedule_parked':
       return name ? <Act needs="manage" onAct={end('Resumed.', () => post('/v1/schedules/{schedule}/resume', { path: { schedule: named } }))}>Resume the schedule</Act> : null
+    case 'schedule_dead':
+      return name ? <Act needs="manage" onAct={end('It runs once now.', () => post('/v1/schedules/{schedule}/trigger', { path: { schedule: named } }))}>Run it again</Act> : null
     case 'endpoint_disabled':
       return name ? <Act needs="manage" onAct={end('Enabled: what waited is delivered.', () => post('/v1/endpoints/{endpoint}/enable', { path: { endpoint: named } }))}>Enable the endpoint</Act> : null
     default:

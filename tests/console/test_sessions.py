@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 
+from tests.conformance.acts import make_tenants
 from tests.kit.api import ReusedApi, bearer, in_process, new_key
 from tests.stores.clock import VirtualClock
 from tests.stores.home import Home
@@ -21,6 +22,7 @@ from tickwork.errors import InvalidInput
 from tickwork.ops.authenticate import CACHE_SECONDS
 from tickwork.ops.context import Context
 from tickwork.ops.keys import revoke_key, rotate_key
+from tickwork.ops.tenants import resume_tenant, suspend_tenant
 from tickwork.store.contract import Store
 
 
@@ -200,3 +202,19 @@ async def test_a_session_is_stored_without_its_secret(world: World) -> None:
     assert await world.store.sessions.find(SYSTEM, bytes.fromhex(secret)) is None
     with pytest.raises(InvalidInput):
         await world.store.sessions.find(DEFAULT, b"")
+
+
+async def test_a_key_works_as_soon_as_it_is_rotated_and_its_tenant_resumed(world: World) -> None:
+    client, context = world.client, Context(world.store, DEFAULT)
+    token = await new_key(world.store, scopes=["read"])
+    assert (await client.get("/v1/queues", headers=bearer(token))).status_code == 200
+    parsed = parse_token(token)
+    assert parsed is not None
+    rotated = (await rotate_key(context, parsed.key_id)).token
+    assert (await client.get("/v1/queues", headers=bearer(rotated))).status_code == 200
+    await make_tenants(world.store, "acme")
+    other = await new_key(world.store, tenant="acme", scopes=["read"])
+    await suspend_tenant(world.store, "acme")
+    assert (await client.get("/v1/queues", headers=bearer(other))).status_code == 403
+    await resume_tenant(world.store, "acme")
+    assert (await client.get("/v1/queues", headers=bearer(other))).status_code == 200

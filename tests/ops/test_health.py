@@ -30,6 +30,7 @@ from tickwork.errors import BacklogFull, InvalidInput
 from tickwork.ops.cluster import pause_all, widen_windows
 from tickwork.ops.context import Context
 from tickwork.ops.health import look_at_health
+from tickwork.ops.schedules.change import trigger
 from tickwork.ops.tenants import suspend_tenant
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
@@ -170,7 +171,7 @@ async def test_a_schedule_is_reported_while_it_is_late_failing_or_parked(
     assert await codes(store, "schedules", scope=stranger) == []
 
 
-async def test_a_one_shot_that_died_is_parked(store: Store, clock: VirtualClock) -> None:
+async def test_a_one_shot_that_died_is_reported_until_a_later_run_succeeds(store: Store, clock: VirtualClock) -> None:
     await make_queue(store)
     once = (clock.now() + MINUTE).isoformat()
     made = await created_due(store, clock, once_at=once, retry=Retry(max_attempts=1))
@@ -178,8 +179,12 @@ async def test_a_one_shot_that_died_is_parked(store: Store, clock: VirtualClock)
     await end_next(store, Failed("boom"), max_retries=0)
     health = await look_at_health(Context(store, DEFAULT), checks=["schedules"])
     (problem,) = health.problems
-    assert (problem.code, problem.since) == ("schedule_parked", clock.now())
-    assert problem.what == f"Schedule sch_{made.id.hex} is parked and does not fire: boom"
+    assert (problem.code, problem.since) == ("schedule_dead", clock.now())
+    assert problem.what.startswith(f"Schedule sch_{made.id.hex} failed at its last slot")
+    assert problem.action.endswith(f"tickwork schedules trigger sch_{made.id.hex}.")
+    await trigger(Context(store, DEFAULT), made.id)
+    await end_next(store)
+    assert await codes(store, "schedules") == []
 
 
 async def test_endpoints_that_are_disabled_and_deliveries_that_died_lately_are_reported(

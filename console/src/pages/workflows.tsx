@@ -146,7 +146,9 @@ export function Run({ name, id }: { name: string; id: string }) {
                     onAct={() =>
                       ask({
                         title: 'Cancel this run?',
-                        text: 'Its compensations run, in reverse order.',
+                        text: isDiverged(run)
+                          ? 'Undoes what this code can undo, in reverse order. A step that it cannot becomes a dead letter.'
+                          : 'Its compensations run, in reverse order.',
                         act: 'Cancel 1 run',
                         isDanger: true,
                         run: async () => {

@@ -107,7 +107,7 @@ _ROLES = {
 _WORST_FIRST = (
     "cluster_paused", "tenant_suspended", "node_silent", "no_scheduler", "no_worker",
     "shards_without_leader", "quota_reached", "queue_full",
-    "no_consumer", "run_diverged", "schedule_parked", "endpoint_disabled", "run_failed",
+    "no_consumer", "run_diverged", "schedule_parked", "schedule_dead", "endpoint_disabled", "run_failed",
     "dead_letters", "delivery_dead",
     "schedule_late", "queue_late", "endpoint_failing", "schedule_failing", "queue_failing",
     "quota_near", "queue_nearly_full", "queue_paused", "windows_widened", "queues_not_read",
@@ -328,9 +328,15 @@ def _of_schedules(
 ) -> Iterator[HealthProblem]:
     yield from _schedules(
         "schedule_parked",
-        [schedule for schedule in troubled if schedule.is_parked],
+        [schedule for schedule in troubled if schedule.is_parked and not schedule.is_over],
         ("is parked and does not fire", "are parked and do not fire"),
         "Repair its cause, then resume it: tickwork schedules resume",
+    )
+    yield from _schedules(
+        "schedule_dead",
+        [schedule for schedule in troubled if schedule.is_parked and schedule.is_over],
+        ("failed at its last slot, and has no other", "failed at their last slot"),
+        "Replay its dead letter, or run it again: tickwork schedules trigger",
     )
     yield from _schedules(
         "schedule_failing",

@@ -62,13 +62,15 @@ class QueueFacts(Struct, frozen=True, kw_only=True):
 
 
 class ScheduleFacts(Struct, frozen=True):
-    """A schedule that is parked (`is_parked`), late or failing, and since when."""
+    """A schedule that is parked (`is_parked`), late or failing, and since when. It `is_over` if no
+    slot is left, so that resuming it would not help."""
 
     id: UUID
     name: str | None
     is_parked: bool
     since: datetime | None
     error: str | None = None
+    is_over: bool = False
 
 
 class EndpointFacts(Struct, frozen=True):

@@ -21,7 +21,7 @@ from tickwork.core.api_key import (
 )
 from tickwork.core.model import SYSTEM, Tenant
 from tickwork.core.session import Session, session_ended, session_id
-from tickwork.errors import NotFound, StoreError, Unauthorized
+from tickwork.errors import Forbidden, NotFound, StoreError, Unauthorized
 from tickwork.store.contract import Store
 
 CACHE_SECONDS = 3.0
@@ -113,15 +113,22 @@ class Authenticator:
     async def _of_key(self, key_id: str, secret_hash: bytes) -> tuple[Caller, datetime]:
         """The caller whom a key stands for, and the database's time."""
         cached = self._cached.get(key_id)
-        if cached is None or self._monotonic() - cached.read_monotonic >= CACHE_SECONDS:
-            cached = await self._read(key_id)
+        if cached is not None and self._monotonic() - cached.read_monotonic < CACHE_SECONDS:
+            # It is not refused by what may be old: its secret may be new, or its tenant resumed.
+            with suppress(Unauthorized, Forbidden):
+                return self._judged(cached, secret_hash)
+        cached = await self._read(key_id)
         if cached is None:
             raise no_such_key()
+        return self._judged(cached, secret_hash)
+
+    def _judged(self, cached: _Cached, secret_hash: bytes) -> tuple[Caller, datetime]:
+        """The caller for whom a key stands as it was read. Raises if it refuses."""
         now = self._monotonic()
         # The database's clock decides about expiry; this process counts on since it was read.
         database_now = cached.record.read_at + timedelta(seconds=now - cached.read_monotonic)
         caller = caller_of(cached.record, secret_hash, database_now)
-        self._touch(key_id, now)
+        self._touch(cached.record.key.id, now)
         return caller, database_now
 
     async def _session(self, secret: str) -> Session:
