@@ -31,11 +31,8 @@ from bench.harness import (
     typical,
 )
 from bench.http_load import load, request_bytes
-from tests.conformance.schedule_acts import new_schedule
+from bench.scheduler_beds import idle, make
 from tests.kit.api import new_key
-from tests.stores.clock import VirtualClock
-from tickwork.core.message.message_list import LOOKED_AT_MAX
-from tickwork.core.model import DEFAULT
 
 CONNECTIONS = 64
 REQUESTS, REQUESTS_QUICK = 3_000, 500
@@ -135,7 +132,7 @@ def _single_requests(name: str, bed: Bed, ours: Server) -> Iterator[Result]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "answer.json"
         path.write_text(json.dumps(ours.ask("GET", schedule)))
-        with _process("bench.api_server", str(path)) as floor:
+        with _process("bench.api_floor", str(path)) as floor:
             read = turns(ours.request("GET", schedule), request_bytes(floor, "GET", "/answer"))
             yield _rate(f"api.{name}.get_schedule", read, count, "requests/s", 0.35)
             sent = turns(
@@ -186,35 +183,26 @@ def _pull_and_ack(server: Server, number: int) -> None:
 @bench("api")
 def pages() -> Iterator[Result]:
     """The first and the last page of long lists: schedules, messages, and messages of which none
-    matches a filter. A page of these looks at `LOOKED_AT_MAX` of them."""
+    matches a filter."""
     count = sized(ROWS, quick=ROWS_QUICK)
-    # Larger pages lead to the last one sooner.
-    before_last = [LARGE_PAGE] * (count // LARGE_PAGE - 1) + [PAGE] * (LARGE_PAGE // PAGE - 1)
-    windows_before_last = [PAGE] * (count // LOOKED_AT_MAX - 1)
     for name, make_bed in _beds():
         with make_bed() as bed, _server(bed) as ours:
-            clock = VirtualClock(bed.run(bed.store.now()))
-            new = (new_schedule(clock, queue=QUEUE) for _ in range(count))
-            bed.run(bed.store.schedules.create_bulk(DEFAULT, new))
-            yield _pages(f"api.{name}.last_page", ours, "/v1/schedules?", before_last)
+            make(bed, idle(count))
+            yield _pages(f"api.{name}.last_page", ours, "/v1/schedules?")
         with make_bed() as bed, _server(bed) as ours:
             bed.fill(count)
             listed = f"/v1/queues/{QUEUE}/messages?"
-            yield _pages(f"api.{name}.last_page_of_messages", ours, listed, before_last)
-            yield _pages(
-                f"api.{name}.last_page_of_filtered_messages",
-                ours,
-                f"{listed}type=none&",
-                windows_before_last,
-            )
+            yield _pages(f"api.{name}.last_page_of_messages", ours, listed)
+            filtered = f"{listed}type=none&"
+            yield _pages(f"api.{name}.last_page_of_filtered_messages", ours, filtered)
 
 
-def _pages(name: str, ours: Server, path: str, before_last: list[int]) -> Result:
-    """Compares the first page with the one behind pages of these sizes."""
+def _pages(name: str, ours: Server, path: str) -> Result:
+    """Compares the first page with one behind the last cursor."""
     first, cursor = f"{path}limit={PAGE}", ""
-    for size in before_last:
-        page = ours.ask("GET", f"{path}limit={size}{cursor}")
-        cursor = f"&cursor={page['next_cursor']}"
+    # Large pages lead to the last cursor sooner.
+    while after := ours.ask("GET", f"{path}limit={LARGE_PAGE}{cursor}").get("next_cursor"):
+        cursor = f"&cursor={after}"
     turn = typical(
         interleaved(
             lambda _: _read(ours, f"{first}{cursor}"),

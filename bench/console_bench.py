@@ -27,16 +27,15 @@ from playwright.sync_api import Browser, BrowserContext, ViewportSize, sync_play
 
 from bench import peers
 from bench.beds import postgres_bed, postgres_server
+from bench.console_bed import is_built, prepared
 from bench.harness import Result, bench, judge, sized, value_under
 from bench.peers import PeerFailed, check, environment, node_program
 from tests.console.huge import QUEUE, Sizes, enlarge
 from tests.console.measure import Load, fastest, load
-from tests.console.served import fill, prepared
+from tests.console.served import fill
 from tests.console.test_pages import LISTS, ROWS_MAX
 from tests.kit.api import bearer
 from tests.kit.postgres import PostgresServer
-from tickwork.api.routes import console
-from tickwork.wiring import Settings
 
 ROUNDS = 3
 SIZE: ViewportSize = {"width": 1280, "height": 800}
@@ -56,7 +55,7 @@ def _sizes() -> Sizes:
 @contextmanager
 def _browser() -> Iterator[Browser]:
     program = os.environ.get("TESTS_BROWSER") or shutil.which("chromium")
-    if program is None or not console.is_built():
+    if program is None or not is_built():
         raise NoBrowser
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
@@ -73,7 +72,7 @@ def _databases() -> Iterator[dict[str, str]]:
 @contextmanager
 def _served(database: str) -> Iterator[httpx.Client]:
     """An API process on a database, and a client with a key of all scopes."""
-    key, port = prepared(Settings(database=database)), _free_port()
+    key, port = prepared(database), _free_port()
     command = [sys.executable, "-m", "tickwork", "up", "--roles", "api", "--port", str(port)]
     secret = {"TICKWORK_SECRET_KEY": b64encode(bytes(32)).decode()}
     with (

@@ -12,17 +12,20 @@ import json
 import os
 import subprocess
 import sys
+import time
+from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from datetime import datetime
+from itertools import pairwise
 
 import msgspec
 
 from bench.beds import Bed, postgres_bed, postgres_server, sqlite_bed
-from bench.delivery_process import Seen
 from bench.delivery_user import host_of
 from bench.harness import Result, bench, judge, ratio_at_least, ratio_at_most, sized, value_under
 from bench.peers import seconds_of, was_tried
-from tickwork.channel.secrets import new_key
+from tickwork import Tickwork
 
 DELIVERIES = 4_000
 DELIVERIES_QUICK = 1_000
@@ -63,8 +66,11 @@ PEER_SETTINGS = (20, 50, 100)
 HEARTBEAT_GAP_SECONDS_MAX = 7.5
 """A node beats every 5 seconds. More than this is late."""
 
+LOOK_SECONDS = 0.1
+"""Seconds between two looks at the lease of a node."""
+
 SECONDS_MAX = 600.0
-SECRET_KEY = new_key()
+SECRET_KEY = b64encode(bytes(32)).decode()
 
 MakeBed = Callable[[], AbstractContextManager[Bed]]
 
@@ -111,7 +117,7 @@ def _beside_loop(
     of_loop = min((at_once or HOST_AT_ONCE) * receivers, AT_ONCE)
     with _server("--delay-ms", str(FAST_MS)) as (port, _said):
         to = ("--port", str(port), "--receivers", str(receivers))
-        loop = _run("bare", *to, messages=count, at_once=of_loop)
+        floor_seconds = _seconds_of_loop(*to, messages=count, at_once=of_loop)
     with make_bed() as bed:
         ours = _at_receivers(
             bed, way, count, delay_ms=FAST_MS, receivers=receivers, at_once=at_once
@@ -120,7 +126,7 @@ def _beside_loop(
         row,
         ours.per_second,
         "deliveries/s",
-        reference=count / loop.seconds,
+        reference=count / floor_seconds,
         goal=ratio_at_least(0.5),
     )
 
@@ -174,20 +180,20 @@ def in_flight() -> Iterator[Result]:
     """Many slow hosts: none answers until all requests are there, and then for ten seconds."""
     for name, make_bed in _beds():
         for count, mebibytes in (IN_FLIGHT_QUICK if sized(0, quick=1) else IN_FLIGHT).items():
-            with _server("--hold", str(count)) as (port, said), make_bed() as bed:
+            ends = ("--count", str(count), "--seconds", str(SECONDS_MAX))
+            with _server("--hold", str(count), *ends) as (port, said), make_bed() as bed:
                 _fill(bed, port, count, receivers=count // PER_HOST)
-                seen = _worker(bed, count, count)
-                assert json.loads(said())["in_flight_max"] == count
+                rss_bytes_max, gap_seconds = _worker(bed, count, said)
             yield judge(
                 f"delivery.{name}.memory_{count}",
-                seen.rss_bytes_max / 2**20,
+                rss_bytes_max / 2**20,
                 "MiB",
                 reference=mebibytes,
                 goal=ratio_at_most(1.0),
             )
             yield judge(
                 f"delivery.{name}.heartbeat_gap_{count}",
-                seen.heartbeat_gap_seconds,
+                gap_seconds,
                 "s",
                 goal=value_under(HEARTBEAT_GAP_SECONDS_MAX),
             )
@@ -259,22 +265,54 @@ def _fill(bed: Bed, port: int, count: int, receivers: int = 1) -> None:
     subprocess.run([*command, *numbers], env={**os.environ, **_keys()}, check=True)
 
 
-def _worker(bed: Bed, messages: int, at_once: int) -> Seen:
-    return _run("worker", bed.url, messages=messages, at_once=at_once)
+def _worker(bed: Bed, at_once: int, said: Callable[[], bytes]) -> tuple[int, float]:
+    """Delivers until the server has said how many were in flight and that all are answered. Returns
+    the most memory of the worker, and the longest time between two heartbeats."""
+    command = [sys.executable, "-m", "bench.delivery_user", "run", bed.url]
+    environment = {**os.environ, **_environment(at_once)}
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE) as worker:
+        try:
+            gap_seconds = bed.run(_longest_gap(bed.url, at_once, said))
+            worker.terminate()
+            printed, _ = worker.communicate(timeout=SECONDS_MAX)
+        finally:
+            worker.kill()
+    return int(printed), gap_seconds
 
 
-def _run(work: str, *words: str, messages: int, at_once: int) -> Seen:
-    command = ("-m", "bench.delivery_process", work, *words)
+async def _longest_gap(url: str, count: int, said: Callable[[], bytes]) -> float:
+    """Seconds between two heartbeats of the worker, as the lease of its node shows them."""
+
+    def wait() -> None:
+        assert json.loads(said())["in_flight_max"] == count
+        assert json.loads(said())["answered"] == count
+
+    app, ended = Tickwork(url), asyncio.create_task(asyncio.to_thread(wait))
+    beats: list[float] = []
+    known: set[datetime] = set()
+    while not ended.done():
+        expiries = {node.expires_at for node in await app.nodes.list()}
+        if expiries - known:
+            known |= expiries
+            beats.append(time.monotonic())
+        await asyncio.sleep(LOOK_SECONDS)
+    await ended
+    await app.close()
+    beats.append(time.monotonic())
+    return max(after - before for before, after in pairwise(beats))
+
+
+def _seconds_of_loop(*words: str, messages: int, at_once: int) -> float:
     numbers = ("--messages", str(messages), "--at-once", str(at_once))
     done = subprocess.run(
-        [sys.executable, *command, *numbers],
+        [sys.executable, "-m", "bench.delivery_floor", *words, *numbers],
         env={**os.environ, **_environment(at_once)},
         capture_output=True,
         timeout=SECONDS_MAX,
         check=False,
     )
     assert done.returncode == 0, done.stderr.decode()[-2_000:]
-    return msgspec.json.decode(done.stdout.splitlines()[-1], type=Seen)
+    return float(done.stdout)
 
 
 def _environment(at_once: int) -> Mapping[str, str]:

@@ -6,8 +6,9 @@ python -m bench.delivery_user run URL
 ```
 
 `fill` makes endpoints and what they get, through the public API; `run` delivers until it is
-stopped. Ways: `push` (a queue that pushes to an endpoint, or one for each), `events` (events that
-endpoints receive) and `schedules` (schedules that fire once, with a URL).
+stopped, and then prints the bytes of memory that it had at most. Ways: `push` (a queue that pushes
+to an endpoint, or one for each), `events` (events that endpoints receive) and `schedules`
+(schedules that fire once, with a URL).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from bench.delivery_server import raise_file_limit
+from bench.memory import rss_bytes_max
 from tickwork import Tickwork
 
 PAYLOAD = {"to": "a@example.com", "template": "welcome", "n": 1}
@@ -90,6 +92,7 @@ def main() -> None:
         asyncio.run(fill(asked))
     else:
         Tickwork(asked.url).run()
+        print(rss_bytes_max(), flush=True)
 
 
 if __name__ == "__main__":

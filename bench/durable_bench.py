@@ -10,14 +10,13 @@ import asyncio
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
-from datetime import UTC, datetime
 from typing import Any
 
-from bench.beds import Bed, PostgresBed, SqliteBed, postgres_bed, postgres_server, sqlite_bed
+from bench.beds import Bed, postgres_bed, postgres_server, sqlite_bed
+from bench.durable_floor import postgres_floor, sqlite_floor
 from bench.harness import Result, bench, judge, ratio_at_least, sized
 from tests.kit.tuned import tuned
 from tickwork import Step, Tickwork
-from tickwork.store.ids import new_id
 
 STEPS = 10
 RUNS = {1: 100, 20: 500, 100: 1_000}
@@ -25,21 +24,7 @@ RUNS = {1: 100, 20: 500, 100: 1_000}
 
 RUNS_QUICK = {1: 10, 20: 40, 100: 200}
 GROUP = 100
-FLOOR_ROWS = 5_000
-FLOOR_ROWS_QUICK = 500
 ROUNDS = 3
-
-_POSTGRES = """
-INSERT INTO tickwork_run_steps
-    (uid, key, position, kind, state, attempts, output, started_at, finished_at)
-SELECT * FROM unnest($1::uuid[], $2::text[], $3::integer[], $4::text[], $5::text[], $6::integer[],
-    $7::bytea[], $8::timestamptz[], $9::timestamptz[])
-"""
-_SQLITE = """
-INSERT INTO tickwork_run_steps
-    (uid, key, position, kind, state, attempts, output, started_at, finished_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
-"""
 
 
 def steps_per_second(bed: Bed, in_flight: int) -> float:
@@ -71,42 +56,6 @@ async def _steps_per_second(bed: Bed, runs: int, in_flight: int) -> float:
     async with app.running(roles=["worker"]):
         await all_ended.wait()
         return runs * STEPS / (time.perf_counter() - began)
-
-
-def _rows(count: int) -> list[tuple[Any, ...]]:
-    now = datetime(2027, 3, 14, tzinfo=UTC)
-    return [
-        (new_id(), f"step#{number}", number, "do", "done", 1, b"1", now, now)
-        for number in range(count)
-    ]
-
-
-def postgres_floor(bed: PostgresBed, size: int) -> float:
-    rows = _rows(sized(FLOOR_ROWS, quick=FLOOR_ROWS_QUICK))
-    groups = [
-        [*map(list, zip(*rows[at : at + size], strict=True))] for at in range(0, len(rows), size)
-    ]
-
-    async def insert() -> None:
-        for group in groups:
-            await bed.connection.execute(_POSTGRES, *group)
-
-    began = time.perf_counter()
-    bed.run(insert())
-    return len(rows) / (time.perf_counter() - began)
-
-
-def sqlite_floor(bed: SqliteBed, size: int) -> float:
-    rows = [
-        (uid.bytes, *rest, 1, 1)
-        for uid, *rest, _, _ in _rows(sized(FLOOR_ROWS, quick=FLOOR_ROWS_QUICK))
-    ]
-    began = time.perf_counter()
-    for at in range(0, len(rows), size):
-        bed.connection.execute("BEGIN IMMEDIATE")
-        bed.connection.executemany(_SQLITE, rows[at : at + size])
-        bed.connection.commit()
-    return len(rows) / (time.perf_counter() - began)
 
 
 def _judged(name: str, bed: AbstractContextManager[Any], floor: Any) -> Iterator[Result]:

@@ -10,16 +10,13 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from bench.beds import Bed, postgres_bed, postgres_server, sqlite_bed
 from bench.harness import Result, bench, judge, sized, value_under
 from tests.kit.tuned import tuned
 from tickwork import Step, Tickwork
-from tickwork.clock import now
-from tickwork.core.model import SYSTEM
-from tickwork.core.workflow.queue import runs_queue
 
 ROUNDS = 300
 PAUSE_SECONDS = 0.02
@@ -51,8 +48,8 @@ def _judged(store: str, make_bed: Callable[[], AbstractContextManager[Any]]) -> 
     with make_bed() as bed:
         started = bed.run(_start_seconds(bed, sized(ROUNDS, quick=30)))
         yield _soon(f"durable.{store}.start_to_step", started)
-        told = bed.run(_event_seconds(bed, sized(ROUNDS, quick=30)))
-        yield _soon(f"durable.{store}.event_to_step", told)
+        resumed = bed.run(_event_seconds(bed, sized(ROUNDS, quick=30)))
+        yield _soon(f"durable.{store}.event_to_step", resumed)
     items = sized(ITEMS, quick=500)
     with make_bed() as bed:
         seconds = bed.run(_map_seconds(bed, items))
@@ -108,13 +105,13 @@ async def _event_seconds(bed: Bed, rounds: int) -> list[float]:
     app, step_ran = Tickwork(bed.url, name="bench"), Moment()
 
     @app.workflow()
-    async def told(step: Step) -> None:
+    async def resumed(step: Step) -> None:
         await step.wait_for_event("event", type="go")
         await step.do("next", step_ran.note)
 
     async def one() -> float:
-        run = await app.workflows.start(told)
-        while await _delayed(bed, "told") == 0:  # noqa: ASYNC110  the run waits in the store
+        run = await app.workflows.start(resumed)
+        while await _delayed(app, "resumed") == 0:  # noqa: ASYNC110  the run waits in the store
             await asyncio.sleep(0.005)
         step_ran.reached.clear()
         began = time.perf_counter()
@@ -159,12 +156,12 @@ async def _map_seconds(bed: Bed, items: int) -> float:
 
 async def _late_seconds(bed: Bed, woken: int, ahead_seconds: float) -> list[float]:
     app, late, all_awake = Tickwork(bed.url, name="bench"), list[float](), asyncio.Event()
-    at = now() + timedelta(seconds=ahead_seconds)
+    at = datetime.now(UTC) + timedelta(seconds=ahead_seconds)
 
     @app.workflow()
     async def nap(step: Step, until: str) -> None:
         await step.sleep_until("nap", datetime.fromisoformat(until))
-        late.append((now() - at).total_seconds())
+        late.append((datetime.now(UTC) - at).total_seconds())
         if len(late) == woken:
             all_awake.set()
 
@@ -172,14 +169,14 @@ async def _late_seconds(bed: Bed, woken: int, ahead_seconds: float) -> list[floa
         for _ in range(0, woken, TOGETHER):
             some = min(TOGETHER, woken)
             await app.workflows.start_many(nap, [at.isoformat()] * some)
-        while await _delayed(bed, "nap") < woken:
-            assert now() < at, "not all sleep yet"
+        while await _delayed(app, "nap") < woken:
+            assert datetime.now(UTC) < at, "not all sleep yet"
             await asyncio.sleep(0.2)
         await all_awake.wait()
     await app.close()
     return late
 
 
-async def _delayed(bed: Bed, workflow: str) -> int:
+async def _delayed(app: Tickwork, workflow: str) -> int:
     """How many runs wait for an event or a time."""
-    return (await bed.store.queues.counts(SYSTEM, runs_queue(workflow))).delayed
+    return (await app.queues.stats(f"tickwork.workflows.{workflow}")).counts.delayed

@@ -17,8 +17,10 @@ from bench.beds import Bed
 from tests.kit.contexts import acting
 from tickwork import wiring
 from tickwork.core.model import DEFAULT, SYSTEM
+from tickwork.core.schedule.model import SHARDS
 from tickwork.core.when import Limits
 from tickwork.ops.schedules.create import create_bulk
+from tickwork.service.node import TTL_SECONDS as TTL_SECONDS
 from tickwork.service.observe import Observer
 from tickwork.service.scheduler.leadership import Leadership
 from tickwork.service.scheduler.scheduler import Scheduler
@@ -130,3 +132,14 @@ def soon(seconds: float) -> datetime:
 async def until(moment: datetime) -> None:
     """Waits for an instant."""
     await asyncio.sleep(max((moment - datetime.now(UTC)).total_seconds(), 0.0))
+
+
+def leaders(bed: Bed) -> set[object]:
+    """Who leads; None among them if a shard is led by nobody who is alive."""
+    return {shard.node for shard in bed.run(bed.store.shards.list(SYSTEM))}
+
+
+def is_planned(bed: Bed, until: datetime) -> bool:
+    """Whether nothing has to be looked at any more before an instant."""
+    coming = bed.run(bed.store.schedules.next_look_at(SYSTEM, range(SHARDS)))
+    return coming is None or coming > until

@@ -16,8 +16,6 @@ from typing import NamedTuple
 from bench.beds import Bed, PostgresBed, SqliteBed
 from bench.scheduler_beds import AHEAD
 from bench.scheduler_process import STARTED
-from tickwork.core.model import SYSTEM
-from tickwork.core.schedule.model import SHARDS
 
 STOP_SECONDS_MAX = 60.0
 WATCH_SECONDS = 0.02
@@ -111,14 +109,3 @@ def _watched_sqlite(
                     early += visible_at < due_at
     p99 = sorted(late)[int(len(late) * 0.99)] if late else 0.0
     return Lateness(len(late), max(p99, 0.0), p99 + ahead.total_seconds(), early)
-
-
-def leaders(bed: Bed) -> set[object]:
-    """Who leads; None among them if a shard is led by nobody who is alive."""
-    return {shard.node for shard in bed.run(bed.store.shards.list(SYSTEM))}
-
-
-def is_planned(bed: Bed, until: datetime) -> bool:
-    """Whether nothing has to be looked at any more before an instant."""
-    coming = bed.run(bed.store.schedules.next_look_at(SYSTEM, range(SHARDS)))
-    return coming is None or coming > until

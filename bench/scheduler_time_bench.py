@@ -14,10 +14,20 @@ from datetime import UTC, datetime, timedelta
 
 from bench.beds import Bed, PostgresBed, SqliteBed, postgres_bed, postgres_server, sqlite_bed
 from bench.harness import Goal, Result, bench, judge, ratio_at_least, ratio_at_most, sized
-from bench.scheduler_beds import AHEAD, at_once, each_minute, idle, make, overdue, soon
+from bench.scheduler_beds import (
+    AHEAD,
+    TTL_SECONDS,
+    at_once,
+    each_minute,
+    idle,
+    is_planned,
+    leaders,
+    make,
+    overdue,
+    soon,
+)
 from bench.scheduler_floor import PostgresFloor, SqliteFloor, message_ids
-from bench.scheduler_nodes import is_planned, leaders, node, watched
-from tickwork.service.node import TTL_SECONDS
+from bench.scheduler_nodes import node, watched
 
 MANY = 1_000_000
 MANY_QUICK = 20_000

@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple
 
+import tickwork
+
 CRUMB_CODE_LINES_MAX = 60
 FUNCTION_LINES_MAX = 70
 COMPLEXITY_MAX = 20
@@ -249,6 +251,25 @@ def ways_out(tree: ast.Module) -> Iterator[Offence]:
             parts = name.split(".")
             starts = {".".join(parts[: at + 1]) for at in range(len(parts))}
             if starts & _CLIENTS and "aiohttp.web" not in starts:
+                yield Offence(getattr(node, "lineno", 1), f"imports {name}")
+
+
+def hidden_imports(tree: ast.Module) -> Iterator[Offence]:
+    """A row of the benchmarks imports from the package what a user may import."""
+    for node in nodes_of(tree):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names if "." in alias.name]
+        elif isinstance(node, ast.ImportFrom) and node.module == "tickwork":
+            names = [
+                f"tickwork.{alias.name}"
+                for alias in node.names
+                if alias.name not in tickwork.__all__
+            ]
+        elif isinstance(node, ast.ImportFrom):
+            names = [node.module or ""]
+        for name in names:
+            if name.startswith("tickwork.") and name != "tickwork.testing":
                 yield Offence(getattr(node, "lineno", 1), f"imports {name}")
 
 

@@ -85,6 +85,16 @@ VAGUE = (
     "match x:\n    case {**apart}: pass",
 )
 NOT_VAGUE = ("for letter in letters: pass", "store.told", "def replace(placement): pass")
+HIDDEN = (
+    "from tickwork import wiring",
+    "from tickwork.store.ids import new_id",
+    "import tickwork.clock",
+)
+NOT_HIDDEN = (
+    "import tickwork\nfrom tickwork import Step, Tickwork",
+    "from tickwork.testing import due_next",
+    "from tests.kit.tuned import tuned",
+)
 LARGE_CLASS = "class C:\n" + "    def m(self): pass\n" * (laws.METHODS_MAX + 1)
 ATTRIBUTES = LARGE_CLASS.replace("    def", "    @property\n    def")
 LONG_FUNCTION = "def f():\n" + "    g()\n" * laws.FUNCTION_LINES_MAX
@@ -104,6 +114,7 @@ def on_tree(law: Callable[[ast.Module], Iterable[Offence]], source: str) -> list
         (laws.complex_functions, (TANGLED,), (TANGLED.replace(" and a", "", 1),)),
         (laws.packed_assignments, PACKED, NOT_PACKED),
         (laws.vague_names, VAGUE, NOT_VAGUE),
+        (laws.hidden_imports, HIDDEN, NOT_HIDDEN),
         (
             laws.large_classes,
             (LARGE_CLASS, ATTRIBUTES),

@@ -109,6 +109,17 @@ STANDALONE = {
 A_FILE_PER_NOUN = "tickwork.api.routes."
 """A package whose modules are a file for each noun, however small."""
 
+BEDS = {
+    "beds.py": "opens databases, and fills them in bulk",
+    "scheduler_beds.py": "a leader whose clock is set",
+    "console_bed.py": "prepares a database for the console",
+    "queue_bench.py": "what the store costs alone; worker_bench measures it through an app",
+    "whole_queue_bench.py": "what the store costs alone, in large queues",
+    "history_bench.py": "a look-up in the store, and its partitions",
+    "time_bench.py": "computes times, which no app does alone",
+}
+"""Modules of `bench/` beside the floors that know the inside of the package, and why."""
+
 SLEEPERS = frozenset({ROOT / "tests" / "kit" / "waiting.py"})
 """Where tests wait: one poll loop, bounded, that stops as soon as its condition holds."""
 
@@ -297,6 +308,12 @@ def test_all_is_the_real_surface() -> None:
     assert defined <= set(tickwork.__all__)
     assert len(tickwork.__all__) == len(set(tickwork.__all__)) <= PUBLIC_NAMES_MAX
     assert not [name for name in tickwork.__all__ if not hasattr(tickwork, name)]
+
+
+def test_benchmarks_use_what_users_have() -> None:
+    rows = [path for path in files_in("bench", ".py") if not path.stem.endswith("_floor")]
+    keep(laws.hidden_imports, parse, [path for path in rows if path.name not in BEDS])
+    assert all(any(laws.hidden_imports(parse(ROOT / "bench" / name))) for name in BEDS)
 
 
 def test_no_test_sleeps_or_looks_away() -> None:

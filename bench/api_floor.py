@@ -1,6 +1,6 @@
 """The floor of the API: bare Litestar handlers with the same bodies and no database.
 
-`python -m bench.api_server BODY_FILE` prints its URL and serves until it is killed. `GET /answer`
+`python -m bench.api_floor BODY_FILE` prints its URL and serves until it is killed. `GET /answer`
 returns the object in the file, `POST /messages` reads a message and returns an id.
 """
 
