@@ -20,6 +20,7 @@ endpoints create delete disable enable list rotate-secret show stats test update
 entities alarm call delete delete-value list put show why · events publish · find ·
 firings complete · history default handled list show ·
 keys create list revoke rotate · limits delete list put · messages delete list show · nodes ·
+performance ·
 queues create delete list pause peek purge resume send stats update ·
 schedules backfill create delete firings list pause resume show trigger upcoming update ·
 stats · status · subscriptions create delete list · tenants create limits list resume show suspend ·

@@ -260,3 +260,27 @@ def test_a_message_that_has_ended_tells_what_became_of_it(desk: Desk) -> None:
     assert "keep: all, for 24 hours" in desk.answer("history", "default")
     answer = desk.answer("history", "default", "--history", "off")
     assert "keep: off, for 24 hours" in answer
+
+
+def test_performance_shows_how_messages_of_each_type_fared(desk: Desk) -> None:
+    sent = message(type="order.placed")
+    send(desk, sent)
+    assert "no message ended in this time" in desk.answer("performance")
+    claim(desk)
+
+    async def ack(store: Store) -> None:
+        found = await store.messages.get(DEFAULT, "emails", sent.id)
+        ending = Ending(claim=found.current_claim, fate=Fate.ACK, took_seconds=1.5)
+        await store.messages.settle(DEFAULT, Settlement((ending,)))
+
+    desk.store(ack)
+    whole = desk.answer("performance").splitlines()
+    assert len(whole) == 2
+    assert "order.placed" in whole[1]
+    assert "1.5" in whole[1]
+    assert len(desk.answer("performance", "--by", "day").splitlines()) == 5
+    (row,) = desk.json("performance", "--queue", "emails", "--type", "order.placed")["totals"]
+    assert (row["messages"], row["done"]) == (1, 1)
+    refused = desk.run("performance", "--by", "week")
+    assert refused.exit_code == 2
+    assert refused.stderr.startswith("tickwork: --by: must be one of minute, hour, day")

@@ -226,6 +226,7 @@ def test_only_what_users_need_is_on_the_app() -> None:
         "dead_letters", "deliveries", "endpoints", "entities",
         "entity", "events", "firings", "history", "http", "keys", "limits",
         "messages", "name", "nodes", "now", "on", "on_completed", "open", "owner", "pause_all",
+        "performance",
         "queue", "queues", "run",
         "resume_all", "running", "schedule", "schedules", "search", "service", "stats", "status",
         "subscriptions", "sync", "tenant", "tenants", "topology", "trace", "types", "usage",

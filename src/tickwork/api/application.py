@@ -43,6 +43,7 @@ from tickwork.api.routes import (
     history,
     limits,
     messages,
+    performance,
     pull,
     queues,
     schedule_runs,
@@ -93,8 +94,9 @@ _TAGS = [
 
 
 _NOUNS = (
-    cluster, schedules, schedule_runs, queues, messages, history, pull, tenants, subscriptions,
-    limits, dead_letters, batches, events, endpoints, calendars, stream, workflows, entities, why,
+    cluster, schedules, schedule_runs, queues, messages, history, performance, pull, tenants,
+    subscriptions, limits, dead_letters, batches, events, endpoints, calendars, stream, workflows,
+    entities, why,
 )  # fmt: skip
 
 _ROUTES: list[ControllerRouterHandler] = [

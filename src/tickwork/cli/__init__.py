@@ -32,6 +32,7 @@ COMMANDS = {
     "find": "why:top.find",
     "status": "cluster:top.status",
     "stats": "cluster:top.stats",
+    "performance": "performance:top.performance",
     "usage": "cluster:top.usage",
     "top": "top:top.top",
     "late": "cluster:top.late",

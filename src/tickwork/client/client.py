@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncGenerator, Collection, Generator, Iterable
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, Self, Unpack
 
 from tickwork.client import batches, queues, runs
@@ -39,11 +40,13 @@ from tickwork.client.schedules import Calendars, Firings, Schedules
 from tickwork.core.answers.cluster import ClusterView, Node
 from tickwork.core.answers.ids import Prefix
 from tickwork.core.answers.message_type import MessageType
+from tickwork.core.answers.performance import PerformanceAnswer
 from tickwork.core.answers.queue import QueueView, Statistics, Usage
 from tickwork.core.answers.search import Findings
 from tickwork.core.answers.wait import Wait
 from tickwork.core.health import HealthReport
 from tickwork.core.options.message import SendOptions
+from tickwork.core.queue.performance import Width
 from tickwork.core.trace import Trace
 from tickwork.errors import FieldError, InvalidInput, NotFound
 from tickwork.extras import client_extra
@@ -172,6 +175,23 @@ class Verbs(Noun[M], Generic[M]):
     def usage(self) -> Call[Usage]:
         """How much the tenant has: schedules, queues, messages in each state."""
         return Call("GET", at("v1", "usage"), answer(Usage))
+
+    @verb
+    def performance(
+        self,
+        *,
+        by: Width | str = Width.HOUR,
+        since: datetime | str | None = None,
+        until: datetime | str | None = None,
+        queue: str | None = None,
+        type: str | None = None,  # noqa: A002  the name of the field
+    ) -> Call[PerformanceAnswer]:
+        """How messages fared that ended at or after `since` and before `until`: for each queue and
+        type how many were done, failed or were discarded, and percentiles of waits and runs; by
+        `minute` (the last hour, kept for two days), `hour` (24 hours) or `day` (30 days; both kept
+        for 90)."""
+        asked = {"by": by, "since": since, "until": until, "queue": queue, "type": type}
+        return Call("GET", at("v1", "performance"), answer(PerformanceAnswer), query=asked)
 
     @verb
     def cluster(self) -> Call[ClusterView]:

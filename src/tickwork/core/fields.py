@@ -453,6 +453,13 @@ def choice_error(value: object, choices: Iterable[str]) -> str | None:
     return f"must be one of {', '.join(known)}, not {shown(value)}{advice}"
 
 
+def read_choice(field: str, value: object, kind: type[Choice]) -> Choice:
+    """The member of an enum that a value names. Raises `InvalidInput` for anything else."""
+    if (fault := choice_error(value, kind)) is not None:
+        raise InvalidInput([FieldError(field, fault)])
+    return kind(str(value))
+
+
 def no_queue(name: str, known: Collection[str], *, otherwise: str) -> str:
     """The fault of a queue that does not exist: with the nearest name, or with what to do."""
     near = nearest(name, known)

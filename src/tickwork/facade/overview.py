@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from datetime import datetime
 
 from tickwork.core.answers.cluster import ClusterView
 from tickwork.core.answers.message_type import MessageType
+from tickwork.core.answers.performance import PerformanceAnswer
 from tickwork.core.answers.queue import QueueView, Usage
 from tickwork.core.answers.search import Findings
 from tickwork.core.answers.wait import Wait
+from tickwork.core.fields import read_choice, read_instant
 from tickwork.core.health import HealthReport
+from tickwork.core.queue.performance import Width
 from tickwork.core.topology import Topology
 from tickwork.core.trace import Trace
 from tickwork.engine.app_engine import AppEngine
@@ -19,6 +23,7 @@ from tickwork.ops.cluster import pause_all as pause_cluster
 from tickwork.ops.cluster import resume_all as resume_cluster
 from tickwork.ops.cluster import widen_windows as widen_cluster
 from tickwork.ops.health import look_at_health
+from tickwork.ops.performance import show_performance
 from tickwork.ops.queues import overview, tenant_usage
 from tickwork.ops.search import search
 from tickwork.ops.topology import stored_topology
@@ -62,6 +67,28 @@ class Overview:
     async def usage(self) -> Usage:
         """How much the tenant has: schedules, queues, messages in each state."""
         return await tenant_usage(await self._engine.context())
+
+    async def performance(
+        self,
+        *,
+        by: Width | str = Width.HOUR,
+        since: datetime | str | None = None,
+        until: datetime | str | None = None,
+        queue: str | None = None,
+        type: str | None = None,  # noqa: A002  the name of the field
+    ) -> PerformanceAnswer:
+        """How messages fared that ended at or after `since` and before `until`: for each queue and
+        type how many were done, failed or were discarded, and percentiles of waits and runs; by
+        `minute` (the last hour, kept for two days), `hour` (24 hours) or `day` (30 days; both kept
+        for 90)."""
+        return await show_performance(
+            await self._engine.context(),
+            by=read_choice("by", by, Width),
+            since=read_instant("since", since),
+            until=read_instant("until", until),
+            queue=queue,
+            type=type,
+        )
 
     async def topology(self) -> Topology:
         """The queues with their settings, who consumes them, and the subscriptions."""

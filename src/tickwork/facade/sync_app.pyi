@@ -14,6 +14,7 @@ from tickwork.core.answers.delivery import DeliveryAnswer, DeliveryHistory
 from tickwork.core.answers.endpoint import CreatedEndpoint, EndpointAnswer
 from tickwork.core.answers.ids import GivenId, Id
 from tickwork.core.answers.message import StoredMessage
+from tickwork.core.answers.performance import PerformanceAnswer
 from tickwork.core.answers.queue import QueueAnswer, QueueView, SubscriptionBody, Usage
 from tickwork.core.answers.run import RestartPlan, RunView
 from tickwork.core.answers.schedule import (
@@ -45,6 +46,7 @@ from tickwork.core.options.message import GivenContentType, SendOptions
 from tickwork.core.options.queue import QueueOptions
 from tickwork.core.options.tenant import TenantLimits
 from tickwork.core.queue.named_limit import NamedLimit
+from tickwork.core.queue.performance import Width
 from tickwork.core.queue.stats import QueueStats
 from tickwork.core.schedule.firing import FiringStatus
 from tickwork.core.schedule.forecast import Forecast
@@ -540,6 +542,15 @@ class SyncApp:
     def stats(self, *, limit: int | None = ...) -> tuple[QueueView, ...]: ...
     def status(self, *, checks: Collection[str] | None = ...) -> HealthReport: ...
     def usage(self) -> Usage: ...
+    def performance(
+        self,
+        *,
+        by: Width | str = ...,
+        since: datetime | str | None = ...,
+        until: datetime | str | None = ...,
+        queue: str | None = ...,
+        type: str | None = ...,
+    ) -> PerformanceAnswer: ...
     def topology(self) -> Topology: ...
     def pause_all(self) -> ClusterView: ...
     def resume_all(self) -> ClusterView: ...

@@ -63,6 +63,13 @@ class Width(StrEnum):
         """The width of the rows that it is made of: days are made of hours."""
         return Width.HOUR if self is Width.DAY else self
 
+    @property
+    def usual_periods(self) -> int:
+        """How many are shown to somebody who gives no time."""
+        return _USUAL_PERIODS[self]
+
+
+_USUAL_PERIODS = {Width.MINUTE: 60, Width.HOUR: 24, Width.DAY: 30}
 
 STORED_WIDTHS = (Width.MINUTE, Width.HOUR)
 
