@@ -73,6 +73,7 @@ STANDALONE = {
     "tickwork.service.isolation.stoppable": "stops a thread, which nothing else here can",
     "tickwork.service.not_ready": "answers HTTP without a framework, before the API can start",
     "tickwork.cli.limits": "a file per command group",
+    "tickwork.cli.performance": "a file per command group",
     "tickwork.cli.readers": "a file per command group",
     "tickwork.cli.services": "a file per command group",
     "tickwork.ops.readers": "a file per noun",
