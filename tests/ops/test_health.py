@@ -171,7 +171,9 @@ async def test_a_schedule_is_reported_while_it_is_late_failing_or_parked(
     assert await codes(store, "schedules", scope=stranger) == []
 
 
-async def test_a_one_shot_that_died_is_reported_until_a_later_run_succeeds(store: Store, clock: VirtualClock) -> None:
+async def test_a_one_shot_that_died_is_reported_until_a_later_run_succeeds(
+    store: Store, clock: VirtualClock
+) -> None:
     await make_queue(store)
     once = (clock.now() + MINUTE).isoformat()
     made = await created_due(store, clock, once_at=once, retry=Retry(max_attempts=1))
