@@ -107,8 +107,8 @@ _ROLES = {
 _WORST_FIRST = (
     "cluster_paused", "tenant_suspended", "node_silent", "no_scheduler", "no_worker",
     "shards_without_leader", "quota_reached", "queue_full",
-    "no_consumer", "run_diverged", "schedule_parked", "schedule_dead", "endpoint_disabled", "run_failed",
-    "dead_letters", "delivery_dead",
+    "no_consumer", "run_diverged", "schedule_parked", "schedule_dead", "endpoint_disabled",
+    "run_failed", "dead_letters", "delivery_dead",
     "schedule_late", "queue_late", "endpoint_failing", "schedule_failing", "queue_failing",
     "quota_near", "queue_nearly_full", "queue_paused", "windows_widened", "queues_not_read",
 )  # fmt: skip
