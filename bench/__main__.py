@@ -27,7 +27,7 @@ def main() -> int:
 
     results: list[harness.Result] = []
     try:
-        results.extend(harness.run(asked.only or harness.AREAS, tell=_tell))
+        results.extend(harness.run(asked.only or harness.AREAS, report=_report))
     finally:  # A benchmark that breaks does not take along what was measured before it.
         report.save(results)
         print(report.table(results))
@@ -44,7 +44,7 @@ def _areas(text: str) -> list[str]:
     return areas
 
 
-def _tell(line: str) -> None:
+def _report(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 

@@ -219,10 +219,10 @@ def _typical(loads: Iterator[Load]) -> Load:
 
 @contextmanager
 def _new_database(server: PostgresServer) -> Iterator[str]:
-    with ThreadPoolExecutor(1) as apart:  # The browser's event loop runs in this thread.
-        url = apart.submit(asyncio.run, server.create_database()).result()
+    with ThreadPoolExecutor(1) as thread:  # The browser's event loop runs in this thread.
+        url = thread.submit(asyncio.run, server.create_database()).result()
         yield url
-        apart.submit(asyncio.run, server.drop_database(url)).result()
+        thread.submit(asyncio.run, server.drop_database(url)).result()
 
 
 @contextmanager

@@ -147,13 +147,13 @@ def best(work: Round, *, rounds: int = 10) -> float:
     return min(_seconds_of(work, number, WALL) for number in range(rounds))
 
 
-def run(areas: Iterable[str], *, tell: Callable[[str], None]) -> Iterator[Result]:
-    """Runs the benchmarks of some areas in order, and tells which one is at work."""
+def run(areas: Iterable[str], *, report: Callable[[str], None]) -> Iterator[Result]:
+    """Runs the benchmarks of some areas in order, and reports which one is at work."""
     for area in areas:
         for benchmark in AREAS[area]:
-            tell(f"{area}: {benchmark.__name__} ...")
+            report(f"{area}: {benchmark.__name__} ...")
             for result in benchmark():
-                tell(f"  {result.name}: {result.value:.4g} {result.unit}")
+                report(f"  {result.name}: {result.value:.4g} {result.unit}")
                 yield result
 
 

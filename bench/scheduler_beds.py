@@ -1,7 +1,7 @@
 """Schedules to measure with, and a leader in this process whose clock is set by hand.
 
 Idle schedules have slots half a year from now; those that fire have one each minute, at one of a
-thousand instants that are a millisecond apart. A leader that is set on by a minute finds all of
+thousand instants, one in each millisecond. A leader that is set on by a minute finds all of
 them to be planned, just ahead of their time, as it would if it had slept.
 """
 

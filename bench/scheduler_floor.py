@@ -235,12 +235,12 @@ class SqliteFloor:
             connection.commit()
             records, completions, acks = [], [], []
             for row in found:
-                tenant, schedule, slot, due_at, place, identity, number = (
+                tenant, schedule, slot, due_at, position, identity, number = (
                     row[index] for index in at
                 )
                 records.append((tenant, schedule, slot, due_at, identity, now, now))
                 completions.append((now, tenant, schedule))
-                acks.append((place, identity, number, tenant, holder))
+                acks.append((position, identity, number, tenant, holder))
             connection.execute("BEGIN IMMEDIATE")
             connection.executemany(SQLITE_RECORD, records)
             connection.executemany(SQLITE_COMPLETE, completions)

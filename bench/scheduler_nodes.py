@@ -96,14 +96,15 @@ def _watched_sqlite(
     bed: SqliteBed, first: datetime, end: datetime, slots: int, ahead: timedelta
 ) -> Lateness:
     late: list[float] = []
-    early, place, since = 0, 0, int(first.timestamp()) * 1_000_000
+    since = int(first.timestamp()) * 1_000_000
+    early = position = 0
     query = "SELECT place, due_at, visible_at FROM tickwork_messages WHERE place > ? ORDER BY place"
     with closing(sqlite3.connect(bed.path)) as reading:
         while len(late) < slots and datetime.now(UTC) < end:
             time.sleep(WATCH_SECONDS)
-            found = reading.execute(query, (place,)).fetchall()
+            found = reading.execute(query, (position,)).fetchall()
             now = time.time()
-            for place, due_at, visible_at in found:  # noqa: B007  the last one is kept
+            for position, due_at, visible_at in found:  # noqa: B007  the last one is kept
                 if due_at >= since:
                     late.append(now - due_at / 1e6)
                     early += visible_at < due_at

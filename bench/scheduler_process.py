@@ -1,4 +1,4 @@
-"""A node in a process of its own, as `tickwork run` has it, until it is told to stop.
+"""A node in a process of its own, as `tickwork run` has it, until a signal stops it.
 
 ```
 python -m bench.scheduler_process URL --roles scheduler,worker

@@ -66,10 +66,10 @@ def pass_through(bed: SqliteBed, count: int, size: int, now: int) -> None:
         found = bed.connection.execute(CLAIM, (holder, queue_id, TENANT, now, size)).fetchall()
         bed.connection.commit()
         columns = {name: at for at, name in enumerate(bed.columns)}
-        place, identity, claim = columns["place"], columns["id"], columns["claim"]
+        position, identity, claim = (columns[name] for name in ("place", "id", "claim"))
         bed.connection.execute("BEGIN IMMEDIATE")
         bed.connection.executemany(
-            ACK, [(row[place], row[identity], row[claim], TENANT, holder) for row in found]
+            ACK, [(row[position], row[identity], row[claim], TENANT, holder) for row in found]
         )
         bed.connection.commit()
         done += len(found)

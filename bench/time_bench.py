@@ -183,7 +183,7 @@ def _rules(count: int) -> list[tuple[str, str]]:
 
 
 def _five_minutely(start: datetime, *, count: int) -> list[when.Rule]:
-    """The same recurrence with starts a second apart: as many rules, none seen before."""
+    """The same recurrence with a start in each second: as many rules, none seen before."""
     starts = (start + timedelta(seconds=second) for second in range(count))
     return [
         when.parse({"rrule": "FREQ=MINUTELY;INTERVAL=5", "start_at": start.isoformat()})

@@ -60,7 +60,7 @@ MANY = 1_000_000
 PER_ROUND = 20_000
 ROUNDS = 7
 KEYS_BUSY = 1_000
-HELD = 100_000
+BLOCKED = 100_000
 QUEUES = 10_000
 LETTERS = 100_000
 SHARED = "shared"
@@ -324,7 +324,7 @@ async def _work(workers: list[_Worker], count: int) -> None:
 
 async def _hold_keys(bed: Bed) -> None:
     """Messages of some keys, whose first ones are handed out and stay so."""
-    messages_per_key = HELD // KEYS_BUSY + 1
+    messages_per_key = BLOCKED // KEYS_BUSY + 1
     await bed.store.messages.send_bulk(
         DEFAULT,
         QUEUE,

@@ -29,8 +29,10 @@ def machine_npm(node_min: tuple[int, int]) -> list[str] | None:
     node, npm = shutil.which("node"), shutil.which("npm")
     if node is None or npm is None:
         return None
-    told = subprocess.run([node, "--version"], capture_output=True, text=True, check=False).stdout
-    found = re.match(r"v(\d+)\.(\d+)", told)
+    printed = subprocess.run(
+        [node, "--version"], capture_output=True, text=True, check=False
+    ).stdout
+    found = re.match(r"v(\d+)\.(\d+)", printed)
     is_new = found is not None and (int(found[1]), int(found[2])) >= node_min
     return [npm] if is_new else None
 

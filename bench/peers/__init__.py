@@ -1,9 +1,10 @@
 """Others beside ours: each in an environment of its own, with its versions pinned here.
 
 `make bench-peers` installs them and measures. A script `<what>_<peer>.py` of this folder runs in
-the environment of its peer and imports nothing of ours. It is told where the database is, how many
-messages to take and, if it is to be tuned, a setting; and says `{"seconds": …}`. Its docstring says
-what is tuned. To measure another one: a line in `PEERS`, a script, and a page that runs it.
+the environment of its peer and imports nothing of ours. It gets the URL of the database, the number
+of messages to take and, if it is to be tuned, a setting; and prints `{"seconds": …}`. Its
+docstring says what is tuned. To measure another one: a line in `PEERS`, a script, and a page that
+runs it.
 """
 
 from __future__ import annotations

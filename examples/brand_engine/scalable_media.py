@@ -155,7 +155,7 @@ async def weekly_audit(_firing: Firing[Any]) -> None:
 
 
 async def report_dead(batch: MessageBatch[Any]) -> None:
-    """Tell the coordinator about dead letters. They stay in their queue until they are replayed."""
+    """Report dead letters to the coordinator. They stay in their queue until they are replayed."""
     for message in batch:
         died = message.died
         assert died is not None

@@ -33,6 +33,11 @@ _DECISIONS = (
 _VAGUE = frozenset({"apart", "held", "place", "sightings", "tell", "told"})
 """Words that the glossary replaces: locked or claimed, report or warn, position or path."""
 
+_VAGUE_PROSE = re.compile(
+    r"(?<!`)\b(apart|aside|held|sightings?|telling|tells?|told)\b", re.IGNORECASE
+)
+"""The same words in prose. A verb or a preposition says more: report, distinguish, except for."""
+
 _CLOCKS = frozenset(
     {
         "datetime.date.today",
@@ -193,6 +198,16 @@ def vague_names(tree: ast.Module) -> Iterator[Offence]:
         words = {*name.lower().strip("_").split("_")}
         if found := words & _VAGUE or {"each"} & {name}:
             yield Offence(getattr(node, "lineno", 1), f"{name}: say what it is, not {min(found)}")
+
+
+def vague_docstrings(tree: ast.Module) -> Iterator[Offence]:
+    """A docstring uses the words of the glossary, and none that it replaces."""
+    for node in nodes_of(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            text = node.value.value
+            for found in _VAGUE_PROSE.finditer(text if isinstance(text, str) else ""):
+                line = node.lineno + found.string.count("\n", 0, found.start())
+                yield Offence(line, f"says {found[0]!r}: use a word of the glossary")
 
 
 def _name_defined(node: ast.AST) -> str:

@@ -85,6 +85,16 @@ VAGUE = (
     "match x:\n    case {**apart}: pass",
 )
 NOT_VAGUE = ("for letter in letters: pass", "store.told", "def replace(placement): pass")
+VAGUE_PROSE = (
+    '"""A queue.\n\nIts messages are held."""',
+    'def f():\n    """Tells two apart."""',
+    'LIMIT = 3\n"""Seconds until somebody is told."""',
+)
+CLEAR_PROSE = (
+    '"""Messages are stored as `held`. Their siblings are retold."""',
+    'text = "told"',
+    "...",
+)
 HIDDEN = (
     "from tickwork import wiring",
     "from tickwork.store.ids import new_id",
@@ -114,6 +124,7 @@ def on_tree(law: Callable[[ast.Module], Iterable[Offence]], source: str) -> list
         (laws.complex_functions, (TANGLED,), (TANGLED.replace(" and a", "", 1),)),
         (laws.packed_assignments, PACKED, NOT_PACKED),
         (laws.vague_names, VAGUE, NOT_VAGUE),
+        (laws.vague_docstrings, VAGUE_PROSE, CLEAR_PROSE),
         (laws.hidden_imports, HIDDEN, NOT_HIDDEN),
         (
             laws.large_classes,

@@ -216,7 +216,11 @@ def test_no_assignment_is_packed() -> None:
 
 
 def test_a_name_says_what_it_is() -> None:
-    keep(laws.vague_names, parse, written())
+    keep(laws.vague_names, parse, [*written(), *files_in("bench", ".py")])
+
+
+def test_a_docstring_uses_the_words_of_the_glossary() -> None:
+    keep(laws.vague_docstrings, parse, [*written(), *files_in("bench", ".py")])
 
 
 def test_no_class_name_stands_twice_in_a_layer() -> None:

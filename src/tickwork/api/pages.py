@@ -112,7 +112,7 @@ def page_of(
     position: Callable[[Item], object],
     shown: Callable[[Item], T] = _as_it_is,
 ) -> Page[T]:
-    """The page of what was found for one item more than the limit: that one tells whether there is
+    """The page of what was found for one item more than the limit: that one shows whether there is
     a next page."""
     items = _Items(limit, shown)
     for item in found:

@@ -17,7 +17,7 @@ _USABLE = re.compile(r"[A-Za-z0-9._:/+=@-]{1,120}")
 _NAME = "tickwork_request_id"
 _PREFIX = f"req_{token_hex(8)}"
 _numbers = count()
-"""Ids tell requests apart; they are no secrets. Random bytes for each would cost a system call."""
+"""Ids distinguish requests; they are no secrets. Random bytes for each would cost a system call."""
 
 
 def request_id_of(scope: Scope) -> str:

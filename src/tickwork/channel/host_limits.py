@@ -7,7 +7,7 @@ comes back, and no attempt is lost.
 
 Each tenant has the limit of a host for itself: requests of one that hang do not hold up another
 that sends to the same host. A tenant with many slow hosts may fill the node while it is alone; when
-others come, it is held to its share. An endpoint has limits of its own besides.
+others come, it gets its share. An endpoint has limits of its own besides.
 """
 
 from __future__ import annotations

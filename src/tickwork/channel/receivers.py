@@ -18,7 +18,7 @@ RECEIVERS_MAX = 10_000
 """Number of receivers above which all are forgotten."""
 
 UNKNOWN_ONES = 1
-"""Deliveries to claim for a receiver whose limits are not known: the first one tells them."""
+"""Deliveries to claim for a receiver whose limits are not known: the first one has them."""
 
 UNKNOWN_MAX = 200
 """Deliveries in one claim to receivers whose limits are not known."""
@@ -102,7 +102,7 @@ class Receivers:
             self.wake(name, self._limit_by_name.get(name, NO_LIMIT))
 
     def reserved(self, gate: ReceiverGate) -> Mapping[str, int]:
-        """How much of each limit claims may take, those of the gate aside."""
+        """How much of each limit claims may take, except those of the gate."""
         # A claim may ask in another thread.
         asked = [*self._asked.items()]
         reserved = Counter[str]()

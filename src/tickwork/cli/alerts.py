@@ -1,4 +1,4 @@
-"""`tickwork alerts`: who is told when something died, was paused or was disabled."""
+"""`tickwork alerts`: who gets alerts when something died, was paused or was disabled."""
 
 from __future__ import annotations
 

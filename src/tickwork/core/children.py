@@ -61,7 +61,7 @@ class Phase(Enum):
 class Child(Struct, frozen=True, kw_only=True):
     """One process. `number` is unique among those that live; `since` is when its phase began.
     `deaths` and `early_deaths` in a row came before it. `replaces` is the number of the child that
-    it replaces in a reload. Once told to drain it is killed at `kill_at`."""
+    it replaces in a reload. Once it drains it is killed at `kill_at`."""
 
     number: int
     since: float
@@ -107,7 +107,7 @@ class Kill(Struct, frozen=True):
 
 
 class Report(Enum):
-    """Tell the operator."""
+    """Notify the operator."""
 
     RELOADED = auto()
     NOT_RELOADED = auto()

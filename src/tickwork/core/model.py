@@ -287,7 +287,7 @@ class Message(Struct, frozen=True, gc=False):
 
     The message of a schedule's slot also has `due_at`, the `grace_seconds` during which it is on
     time (None: it was planned late), and its schedule's `terms` (`core.schedule`). A claim after
-    the grace sets `catch_up`. `idempotency_base` is explained in `slot_key`. `death` tells the
+    the grace sets `catch_up`. `idempotency_base` is explained in `slot_key`. `death` says to the
     consumer of a dead-letter queue how the message died (`core.message.dead_letter`). `traceparent`
     is the span of its sender, if that was traced. `receiver` is who gets a delivery
     (`core.delivery.receiver`).

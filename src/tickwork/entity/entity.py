@@ -41,7 +41,7 @@ def exposed(method: Method) -> Method:
 
 
 class AlarmInfo(Struct, frozen=True):
-    """What an alarm's handler is told: when it was set to fire, how late it is, and how many
+    """What an alarm's handler gets: when it was set to fire, how late it is, and how many
     attempts failed before."""
 
     at: datetime

@@ -253,4 +253,4 @@ def _check_names(names: Iterable[str]) -> None:
 
 
 def _do_nothing() -> None:
-    """Nobody is told any more that the storage was cleared."""
+    """Forgets that the storage was cleared."""

@@ -73,8 +73,9 @@ class Tickwork(QueueApp):
     """An app on one database.
 
     `database` is a URL: `sqlite:///tickwork.db` or `postgresql://…`. Without it the environment
-    (`TICKWORK_DATABASE`) and `tickwork.toml` are asked. `name` tells its scheduled functions from
-    those of other apps on the database; by default it is the module that creates the app.
+    (`TICKWORK_DATABASE`) and `tickwork.toml` are asked. `name` distinguishes its scheduled
+    functions from those of other apps on the database; by default it is the module that creates
+    the app.
     """
 
     def __init__(

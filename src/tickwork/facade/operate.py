@@ -435,7 +435,7 @@ class Webhooks:
 
 
 class Alerts:
-    """Who is told of dead letters, paused schedules, failing endpoints and stalled shards."""
+    """Who gets alerts about dead letters, paused schedules, failing endpoints and the like."""
 
     def __init__(self, engine: AppEngine) -> None:
         self._engine = engine
@@ -449,7 +449,7 @@ class Alerts:
         discord: str | None = None,
     ) -> None:
         """Sends alerts to one of these from now on. What happens within fifteen minutes of an alert
-        is told together in the next one.
+        is in the next one.
 
         Args:
             email: Addresses that get an email.

@@ -53,8 +53,8 @@ async def copy_database(
     """Copies everything, or continues a copy that was interrupted, and returns the tables.
 
     `source_name` names the source in the target while the copy is incomplete. Writers to the source
-    are told the `note`. A copy that is complete is compared again. Raises `Conflict` if the target
-    has other rows, and `StoreBroken` if a checksum differs.
+    get the `note` in their error. A copy that is complete is compared again. Raises `Conflict` if
+    the target has other rows, and `StoreBroken` if a checksum differs.
     """
     tables = copied_tables(await source.columns(), await target.columns())
     try:

@@ -2,7 +2,7 @@
 
 The signing secret is shown once, when it is made; with the signature `v1a` it is never shown, and
 its public key always. The values of secret headers are never shown.
-Both are stored encrypted, apart from the endpoint: whoever reads an endpoint, a message or a dead
+Both are stored encrypted, in rows of their own: whoever reads an endpoint, a message or a dead
 letter finds no secret there.
 """
 

@@ -56,7 +56,7 @@ async def look_at_health(
     """Returns what is wrong with a tenant and the processes, worst first. With `checks` it looks
     at these alone. Raises `InvalidInput` for an unknown check.
 
-    In the scope of an owner it looks at pauses alone: all else tells of others."""
+    In the scope of an owner it looks at pauses alone: all else is about others."""
     open_checks = Check if context.scope.owner is None else (Check.PAUSES,)
     wanted = frozenset(map(_check, open_checks if checks is None else checks))
     if closed := sorted(wanted - {*open_checks}):

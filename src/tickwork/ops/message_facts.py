@@ -43,7 +43,7 @@ class MessageFacts(Struct, frozen=True, kw_only=True):
     key if it is blocked, what keeps it from going on, the endpoint that it is sent to with its
     delivery, the secrets that it needs and that cannot be read, when its queue was last pulled from
     if consumers pull it, when it is expected to start, and the line of its receiver. `is_direct`
-    tells that a process waits for this call of an entity, and runs it itself."""
+    says that a process waits for this call of an entity, and runs it itself."""
 
     message: Message
     queue: str

@@ -154,7 +154,7 @@ async def _why_gone(context: Context, message_id: UUID, error: NotFound) -> NotF
 
 def shown_state(message: Message, now: datetime) -> str:
     """The state of a message as people see it. A delayed message is stored as ready, and a blocked
-    one as held."""
+    one as `held`."""
     if message.state is State.READY and message.visible_at > now:
         return "delayed"
     return "blocked" if message.state is State.BLOCKED else str(message.state)

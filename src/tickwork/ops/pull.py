@@ -1,4 +1,4 @@
-"""Pull consumers: programs that ask for messages over HTTP, and tell what became of them.
+"""Pull consumers: programs that ask for messages over HTTP, and report what became of them.
 
 ```
   pull ──▶ messages, each with a lease_id ──ack──▶ deleted
@@ -314,5 +314,5 @@ def _lease_id(message: Message, mark: int) -> str:
 
 
 def _mark(queue: StoredQueue) -> int:
-    """What tells leases of one queue from those of another."""
+    """What distinguishes leases of one queue from those of another."""
     return crc32(queue.id.bytes)

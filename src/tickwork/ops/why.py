@@ -3,7 +3,7 @@ an endpoint, a run, a call or the alarm of an entity.
 
 This module collects the facts; `wait_answers` and `schedules.why_answers` turn them into answers.
 
-`box` reads the secrets of deliveries, to tell whether they can be read. Without it the answers do
+`box` reads the secrets of deliveries, to know whether they can be read. Without it the answers do
 not say that.
 """
 

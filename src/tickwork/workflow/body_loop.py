@@ -68,7 +68,7 @@ class Owner(Protocol):
 
 
 class BodyLoop:
-    """Runs the tasks of one body, and tells its owner when all of them wait.
+    """Runs the tasks of one body, and notifies its owner when all of them wait.
 
     It has what tasks, futures and the tools of asyncio ask of a loop, and nothing for I/O."""
 

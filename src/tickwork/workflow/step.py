@@ -124,7 +124,7 @@ class Step:
         Arguments go by position; those with a default may be left out. What the function sends
         commits with the record. An error is retried; `Permanent` is not. After the last attempt
         `StepFailed` is raised here. If the run fails later, or is cancelled,
-        `compensate(output, *args)` undoes the step. `key` tells steps apart that have one name. A
+        `compensate(output, *args)` undoes the step. `key` distinguishes steps of one name. A
         plain function runs in a thread.
         """
         work = _work(name, function, args, retries, timeout_seconds, compensate)

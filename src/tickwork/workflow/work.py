@@ -75,8 +75,8 @@ def name_call(function: Callable[..., Any], arguments: bytes) -> str:
 
 
 def encode_args(args: object) -> bytes:
-    """The arguments of a step as JSON, the same in every process. What is not JSON is told apart by
-    its type only."""
+    """The arguments of a step as JSON, the same in every process. What is not JSON is only
+    known by its type."""
     try:
         return _ARGS.encode(args)
     except (TypeError, ValueError, RecursionError):

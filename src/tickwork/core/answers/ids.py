@@ -3,8 +3,8 @@
 `sch_0199…` sorts as the id does. Wherever an id is given, its prefix may be left out.
 
 Inside, an id is a plain UUID: rows, hashes and keys are made of it. What users see has an `Id`,
-which is text. `read_id` makes it plain where it comes back. msgspec writes no subclass of `str`
-unless it is told how: `ENCODER` does (`enc_hook=str` is enough), and `decoder_of` reads answers.
+which is text. `read_id` makes it plain where it comes back. msgspec writes a subclass of `str`
+only with a hook: `ENCODER` has one (`enc_hook=str` is enough), and `decoder_of` reads answers.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ class SentBatch(Struct, frozen=True):
 
 class StoredMessage(Struct, frozen=True, kw_only=True):
     """A message that is not settled yet. `state` is ready, delayed until `visible_at`, claimed, or
-    blocked behind an earlier message of its key. `claimed_by`, `node` and `claimed_at` tell who has
+    blocked behind an earlier message of its key. `claimed_by`, `node` and `claimed_at` say who has
     a claimed message, the name of that process, and since when."""
 
     id: Id

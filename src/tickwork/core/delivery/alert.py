@@ -1,4 +1,4 @@
-"""Alerts: what an owner is told when something died, was paused, was disabled or stands still.
+"""Alerts: what an owner reads when something died, was paused, was disabled or stands still.
 
 The events arrive in a hidden queue like any subscriber's. Those that come close together become one
 alert, so that a storm of dead letters is one message to the owner.
@@ -47,12 +47,12 @@ ALERT_TYPES = (
     RUN_DIVERGED,
     *HealthEvent,
 )
-"""The system events that owners are told: all but those that repeat `message.dead`."""
+"""The system events of alerts to owners: all but those that repeat `message.dead`."""
 
 ALERTS_SETTINGS = QueueSettings(max_batch_size=100, max_batch_timeout=10.0, max_retries=8)
 
 REST_SECONDS = 900.0
-"""Seconds between two alerts of a tenant. What happens meanwhile is told together."""
+"""Seconds between two alerts of a tenant. What happens meanwhile is in the next one."""
 
 NOT_SENT = "null"
 """What a node records if its alert was not sent."""

@@ -146,7 +146,7 @@ def callback_target(envelope: Envelope) -> CallbackTarget | None:
 
 
 def callback_headers(public_url: str, message: Message, token: str) -> dict[str, str]:
-    """The headers that tell a receiver how to complete the firing."""
+    """The headers from which a receiver knows how to complete the firing."""
     firing = public_id(Prefix.FIRING, message.id)
     url = f"{public_url.rstrip('/')}/v1/firings/{firing}/complete"
     return {URL_HEADER: url, TOKEN_HEADER: token}

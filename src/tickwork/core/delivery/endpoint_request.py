@@ -104,7 +104,7 @@ def probe_seconds(settings: EndpointSettings) -> float:
 
 
 def delivery_headers(delivery_id: UUID, *, attempt: int, fence: int) -> dict[str, str]:
-    """What a receiver is told about a delivery of an event."""
+    """The headers of a delivery of an event."""
     return {
         "Idempotency-Key": str(delivery_id),
         "Tickwork-Attempt": str(attempt),

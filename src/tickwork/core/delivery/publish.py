@@ -137,7 +137,7 @@ def system_deliveries(
     now: datetime,
 ) -> list[NewDelivery]:
     """The deliveries of system events. An endpoint receives those that it names exactly: `*` is
-    meant for the events of an application. An endpoint is not told of its own health."""
+    meant for the events of an application. No endpoint gets events about its own health."""
     return [
         _delivery(published(event, now), endpoint_id, settings)
         for event in events

@@ -1,7 +1,7 @@
 """Who gets a delivery, as its message names them: what waits for one receiver stands in a line of
 its own, so that a claim takes of each what its limits let go.
 
-The name only tells lines apart. Which limits a receiver has is found out when something is
+The name only distinguishes lines. Which limits a receiver has is found out when something is
 delivered to it.
 """
 

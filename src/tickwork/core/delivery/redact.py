@@ -1,7 +1,7 @@
 """Hides the secrets of a request in what is kept of its answer.
 
-A receiver may repeat a request: whole, cut, decoded, or one part of it. So a secret is taken apart
-as a receiver takes it apart, and of each part every piece of `FRAGMENT_CHARACTERS` is hidden.
+A receiver may repeat a request: whole, cut, decoded, or one part of it. So a secret is split
+as a receiver splits it, and of each part every piece of `FRAGMENT_CHARACTERS` is hidden.
 
 | of | secret parts |
 |---|---|

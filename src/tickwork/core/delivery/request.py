@@ -200,7 +200,7 @@ def values_of(payload: Any, message: Message, schedule_name: str | None) -> dict
 
 
 def own_headers(message: Message) -> dict[str, str]:
-    """What a receiver is told about a message, besides its body."""
+    """The headers of a message, besides its body."""
     headers = {
         "Idempotency-Key": percent_encoded(message.work_key),
         "Tickwork-Attempt": str(message.attempts + 1),

@@ -217,7 +217,7 @@ def as_claimed(message: Message, caller: UUID) -> Message:
 
 
 def busy_text(keeper: str) -> str:
-    """What a call is told that waited too long, given what kept its entity."""
+    """The error text of a call that waited too long, given what kept its entity."""
     return f"was kept for {CALL_WAIT_SECONDS_MAX:g} seconds by {keeper}; call it again"
 
 

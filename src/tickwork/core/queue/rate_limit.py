@@ -7,7 +7,7 @@ claimed.
 
 Automatic concurrency starts with one permit. It doubles while all permits are in use and messages
 wait: after as many invocations as there are permits, or after `AUTO_GROW_SECONDS`, because slow
-handlers tell nothing for a long time. It halves when most invocations fail, because a dependency
+handlers show nothing for a long time. It halves when most invocations fail, because a dependency
 may be overloaded, and does not grow when more than a few fail. A `retry()` is not a failure. A
 consumer with `max_concurrency` has a fixed number of permits.
 """
@@ -116,7 +116,7 @@ def next_concurrency(current: int, load: Load) -> int:
 
 
 def grown_concurrency(current: int, load: Load) -> int:
-    """The same when too few have finished to tell whether most fail: it only grows."""
+    """The same when too few have finished to know whether most fail: it only grows."""
     if load.all_busy and load.more_waiting and load.failed <= load.finished * FAILED_SHARE_TO_GROW:
         return min(current * 2, AUTO_CONCURRENCY_MAX)
     return current

@@ -2,7 +2,7 @@
 
 A receiver has limits by name: its own, that of its host, a named one. Several receivers may have
 one in common. A claim takes of each receiver what all its limits let go soon, and leaves the rest
-in the store, ready. It says which limits held something back, so that whoever claims knows what to
+in the store, ready. It says which limits kept something back, so that whoever claims knows what to
 wait for.
 """
 
@@ -106,7 +106,7 @@ class Rooms:
 
 
 class ClaimGate(Protocol):
-    """Says what a consumer may claim. It calls `on_room` when a limit that held something back has
+    """Says what a consumer may claim. It calls `on_room` when a limit that kept something back has
     room again."""
 
     on_room: Callable[[], None]

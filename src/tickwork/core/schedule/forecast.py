@@ -222,7 +222,7 @@ class _Span(NamedTuple):
 
 
 class _Waiting:
-    """Schedules with the same rule, apart from their ids, and the same target."""
+    """Schedules with the same rule, whatever their ids, and the same target."""
 
     __slots__ = ("count", "name", "seen")
 

@@ -88,7 +88,7 @@ def result_message(
     run: int,
     attempts: int,
 ) -> NewMessage:
-    """The message that tells the final result of a slot, whose own message had the given id."""
+    """The message with the final result of a slot, whose own message had the given id."""
     is_success = result.status in (FiringStatus.SUCCEEDED, FiringStatus.PARTIAL)
     schedule = public_id(Prefix.SCHEDULE, schedule_id)
     cause = public_id(Prefix.MESSAGE, message_id)

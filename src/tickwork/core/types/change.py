@@ -142,7 +142,8 @@ def _merged(parts: Iterable[dict[str, Mapping[str, Any]]]) -> dict[str, Mapping[
 
 
 def _kind(type_: str, schema: Mapping[str, Any]) -> str:
-    """The name of a type; of an object or array with a tag with that, to tell those of a union."""
+    """The name of a type; of an object or array with a tag also the tag, which distinguishes those
+    of a union."""
     parts = [*schema.get("properties", {}).values(), *schema.get("prefixItems", ())[:1]]
     for part in parts:
         values = part.get("enum", [part["const"]] if "const" in part else [])

@@ -40,8 +40,8 @@ T = TypeVar("T")
 
 
 async def read_beside(bodies: Collection[Mapping[str, object]], read: Callable[[], T]) -> T:
-    """Reads bodies; in a thread if that could hold the event loop: there are many, or a rule whose
-    slots may be centuries apart, or one with many days off."""
+    """Reads bodies; in a thread if that could block the event loop: there are many, or a rule with
+    centuries between its slots, or one with many days off."""
     has_search = any(not _SEARCHED_FIELDS.isdisjoint(fields) for fields in bodies)
     if has_search or len(bodies) > INLINE_SCHEDULES_MAX:
         return await asyncio.to_thread(read)

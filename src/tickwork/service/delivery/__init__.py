@@ -5,8 +5,8 @@
   slots        slots of schedules whose target is an endpoint
   endpoints    published events, to the endpoints of tenants
   push         queues whose consumer is an endpoint
-  alerts       what tenants are told of
-  lease_pager  what the operator is told of by a node that cannot reach its database
+  alerts       alerts to tenants
+  lease_pager  the alert to the operator from a node that cannot reach its database
   progress     which channels of a message have arrived
 ```
 """

@@ -1,4 +1,4 @@
-"""Tells owners what died or was disabled: the built-in consumer of the hidden queue of alerts.
+"""Sends owners what died or was disabled: the built-in consumer of the hidden queue of alerts.
 
 It is a batch consumer: events that come together are one alert. A tenant gets at most one alert in
 fifteen minutes; what happens meanwhile waits, without losing an attempt. An alert that cannot be

@@ -1,4 +1,4 @@
-"""Tells the operator that a node is about to lose its lease, without the database.
+"""Notifies the operator that a node is about to lose its lease, without the database.
 
 An alert goes through a queue of the database (`service.delivery.alerts`). A node that cannot renew
 its lease usually cannot reach that queue. So it keeps where the operator's alerts go, and the

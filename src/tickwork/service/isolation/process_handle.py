@@ -91,7 +91,7 @@ class HandlerProcess:
 
     async def ask(self, request: Request, kind: type[A]) -> A:
         """Sends a request and returns the answer. `ProcessEnded` if the process exited,
-        `ValueError` if the answer is invalid. `has_begun` tells whether a handler had begun."""
+        `ValueError` if the answer is invalid. `has_begun` says whether a handler had begun."""
         self._asked += 1
         self.has_begun = False
         frame = encode_frame(request, self._asked)

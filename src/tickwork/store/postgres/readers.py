@@ -1,4 +1,4 @@
-"""Readers on PostgreSQL: roles that see the rows of one tenant, held by row-level security.
+"""Readers on PostgreSQL: roles that see the rows of one tenant, by row-level security.
 
 Each reader has a policy of its own on each table that has rows of tenants. Nobody else has one: a
 table with row-level security shows its rows to its owner, which is the role of Tickwork's own

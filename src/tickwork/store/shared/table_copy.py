@@ -1,6 +1,6 @@
 """Which tables `tickwork copy` copies from SQLite to PostgreSQL, and how it converts values.
 
-Both stores have the same tables and columns, apart from what is listed here. A table or column that
+Both stores have the same tables and columns, except for what is listed here. A table or column that
 is neither in both nor listed is a fault: a test finds it, and a copy refuses to start.
 """
 

@@ -149,7 +149,7 @@ class _GroupFailed(Exception):
 
 
 class _JoinedFailed(Exception):
-    """Wraps an error of the caller's statement to tell it apart from an error of our own."""
+    """Wraps an error of the caller's statement to distinguish it from an error of our own."""
 
     def __init__(self, error: Exception) -> None:
         self.error = error

@@ -1,6 +1,6 @@
 """Polls the file for commits of other processes and wakes those who wait for messages.
 
-SQLite does not notify a process when another one writes. But `PRAGMA data_version` tells a
+SQLite does not notify a process when another one writes. But `PRAGMA data_version` shows a
 connection, in about a microsecond, whether another connection has committed since it last asked.
 If so, and the newest message is a different one, something was sent. The writer thread polls while
 there are watches: often at first, and less often the longer nothing happens.

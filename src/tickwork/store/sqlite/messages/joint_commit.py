@@ -66,7 +66,7 @@ class _Joint(Joint):
 
 
 class _JoinedFailed(Exception):
-    """Wraps an error of the caller's statement to tell it apart from an error of our own."""
+    """Wraps an error of the caller's statement to distinguish it from an error of our own."""
 
     def __init__(self, error: sqlite3.Error) -> None:
         self.error = error
