@@ -31,6 +31,7 @@ PROGRAM = os.environ.get("TESTS_BROWSER") or next(
 IN_A_BROWSER = [
     "test_actions.py",
     "test_huge.py",
+    "test_incidents.py",
     "test_overview.py",
     "test_pages.py",
     "test_stories.py",

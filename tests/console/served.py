@@ -63,8 +63,9 @@ def prepared(settings: Settings) -> str:
 
 
 @contextmanager
-def served(database: str) -> Iterator[Served]:
-    """Serves an API on an empty database, in a thread, on a port of the system's choice."""
+def served(database: str, **outside: Any) -> Iterator[Served]:
+    """Serves an API on an empty database, in a thread, on a port of the system's choice. `outside`
+    are settings about what it reaches."""
     settings = Settings(database=database)
     key = prepared(settings)
     api = create_api(
@@ -72,7 +73,7 @@ def served(database: str) -> Iterator[Served]:
         limits=when.Limits(),
         open_store=lambda: open_store(settings),
         is_on_loopback=True,
-        outside=outside_of(settings.database),
+        outside=outside_of(settings.database, **outside),
     )
     server = uvicorn.Server(uvicorn.Config(api, port=0, log_level="error", lifespan="on"))
     thread = threading.Thread(target=server.run, daemon=True)
