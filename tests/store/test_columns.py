@@ -15,7 +15,7 @@ from tickwork.store.postgres.engine.sql import SQL as POSTGRES
 from tickwork.store.shared import columns
 from tickwork.store.sqlite.engine.sql import COMMON
 from tickwork.store.sqlite.engine.sql import SQL as SQLITE
-from tickwork.store.sqlite.messages.claim_rows import ClaimedRow
+from tickwork.store.sqlite.messages.claim_rows import CompleteRow
 from tickwork.store.sqlite.messages.prepared_messages import _is_plain
 
 COMPUTED = {"delay_seconds", "expires_after_seconds"}
@@ -65,14 +65,14 @@ def test_a_dead_letter_takes_over_what_it_has_of_a_message() -> None:
 
 def test_a_claim_on_sqlite_reads_every_column() -> None:
     claimed = [*names(COMMON), *names(columns.RARE)]
-    assert ClaimedRow.__struct_fields__ == ("rowid", *claimed)
+    assert CompleteRow.__struct_fields__ == ("rowid", *claimed)
     assert {*claimed} | {"queue_id", "state", "holder", "claimed_at"} == {
         *Message.__struct_fields__
     }
 
 
 def test_what_a_claim_leaves_out_has_the_default_of_its_column() -> None:
-    row = ClaimedRow(1, "t", new_id(), 4, 0, 0, None, None, None)
+    row = CompleteRow(1, "t", new_id(), 4, 0, 0, None, None, None)
     for column in columns.RARE:
         assert getattr(row, column.name) == column.default, column.name
 

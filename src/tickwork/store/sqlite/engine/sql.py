@@ -74,7 +74,7 @@ CLAIMED_COLUMNS = (
     f"ELSE json_array({_COMMON_COLUMNS}, {_RARE_COLUMNS}) END"
 )
 """What a claim returns for each message, in place of `/*claimed*/`: the fields of
-`claim_rows.ClaimedRow` as a JSON array. Writing a value costs more than finding the message, so
+`claim_rows.CompleteRow` as a JSON array. Writing a value costs more than finding the message, so
 columns that nearly always have their default are left out if all of them do."""
 
 TOOK_DIGITS = 15

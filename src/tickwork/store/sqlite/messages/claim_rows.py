@@ -8,13 +8,14 @@ read separately.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 import msgspec
 from msgspec import Struct
 
-from tickwork.core.model import FORMAT_VERSION, WAITING_SINCE, ContentType, Message, State
-from tickwork.store.shared.columns import MESSAGE, Kind, compiled
+from tickwork.core.model import WAITING_SINCE, Message, State
+from tickwork.store.shared.columns import MESSAGE, RARE, Column, Kind, compiled
 from tickwork.store.sqlite.engine.sql import SQL
 from tickwork.store.sqlite.engine.work import Transaction
 from tickwork.store.sqlite.messages.rows import Times
@@ -23,8 +24,8 @@ Value = str | int | float | bytes | None
 
 
 class ClaimedRow(Struct, frozen=True, array_like=True, gc=False):
-    """A ready message as its row has it, ids and body in hexadecimal. `body` is None if it is
-    large. Fields with a default may be left out."""
+    """A ready message as its row has it: its rowid and the columns that are not rare. Ids and body
+    are in hexadecimal. `body` is None if it is large."""
 
     rowid: int
     tenant: str
@@ -35,32 +36,38 @@ class ClaimedRow(Struct, frozen=True, array_like=True, gc=False):
     type: str | None
     source: str | None
     body: str | None
-    claim: int = 0
-    attempts: int = 0
-    lost: int = 0
-    key: str | None = None
-    event_id: str | None = None
-    correlation_id: str | None = None
-    causation_id: str | None = None
-    hops: int = 0
-    batch_id: UUID | None = None
-    schedule_id: UUID | None = None
-    slot: int | None = None
-    run: int = 0
-    catch_up: int = 0
-    due_at: int | None = None
-    grace_seconds: int | None = None
-    terms: str | None = None
-    idempotency_base: str | None = None
-    death: str | None = None
-    traceparent: str | None = None
-    receiver: str | None = None
-    content_type: ContentType = ContentType.JSON
-    format: int = FORMAT_VERSION
-    last_error: str | None = None
+    if TYPE_CHECKING:  # Rare fields that a claim looks at; `CompleteRow` has them all.
+        attempts: int
+        lost: int
+        event_id: str | None
+        due_at: int | None
+        last_error: str | None
 
 
-_DECODER = msgspec.json.Decoder(list[ClaimedRow])
+_TYPES = {Kind.TEXT: str, Kind.ID: UUID, Kind.BYTES: str}
+"""Types of values in JSON; a time is in microseconds, and all other kinds are numbers."""
+
+
+def _field(column: Column) -> tuple[str, object, object]:
+    if column.default is None:
+        return column.name, _TYPES.get(column.kind, int) | None, None
+    type_ = int if column.kind is Kind.FLAG else type(column.default)
+    return column.name, type_, column.default
+
+
+CompleteRow = msgspec.defstruct(
+    "CompleteRow",
+    [_field(column) for column in RARE],
+    bases=(ClaimedRow,),
+    frozen=True,
+    array_like=True,
+    gc=False,
+)
+"""A row with the rare columns, which it may leave out."""
+
+_DECODER: msgspec.json.Decoder[list[ClaimedRow]] = msgspec.json.Decoder(
+    list[CompleteRow]  # type: ignore[valid-type]  # it is made of the columns
+)
 
 
 def read(transaction: Transaction, statement: str, values: Sequence[Value]) -> list[ClaimedRow]:
