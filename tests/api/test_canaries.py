@@ -51,7 +51,11 @@ async def fill(http: Http, canary: str, **headers: str) -> dict[str, str]:
     })  # fmt: skip
     await http.post("/v1/events", json={"type": "a.b", "data": canary})
     (delivery,) = (await http.get("/v1/deliveries")).json()["items"]
+    operation = await http.post(
+        "/v1/operations", json={"kind": "dead_letters.discard", "selection": {"queue": queue}}
+    )
     return {
+        "operation": operation.json()["id"],
         "queue": queue, "schedule": made.json()["id"], "message_id": message,
         "dead_letter": letter["id"], "dead_letter_id": letter["id"], "batch": batch.json()["id"],
         "limit_name": canary, "calendar": canary, "endpoint": endpoint.json()["id"],

@@ -285,7 +285,11 @@ def test_ids_that_are_not_open_are_reported_and_nothing_is_done(buried: Desk, co
             2,
             "--rate-per-second: must be from 0.001",
         ),
-        (["replay", "emails", "--canary", "101"], 2, "--canary: must be from 0 to 100"),
+        (
+            ["replay", "emails", "--canary", "101"],
+            2,
+            "--canary: must be a whole number from 0 to 100",
+        ),
         (
             ["replay", "emails", "--canary-timeout-seconds", "0"],
             2,

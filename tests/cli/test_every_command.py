@@ -20,7 +20,7 @@ endpoints create delete disable enable list rotate-secret show stats test update
 entities alarm call delete delete-value list put show why · events publish · find ·
 firings complete · history default handled list show ·
 keys create list revoke rotate · limits delete list put · messages delete list show · nodes ·
-performance ·
+operations list show start stop · performance ·
 queues create delete list pause peek purge resume send stats update ·
 schedules backfill create delete firings list pause resume show trigger upcoming update ·
 stats · status · subscriptions create delete list · tenants create limits list resume show suspend ·
@@ -56,6 +56,7 @@ MORE = {
     "firings complete": ["--token", "tct_" + "A" * 64 + "ZGVmYXVsdA"],
     "keys create": ["--scope", "read"],
     "queues update": ["--rate-per-second", "1"],
+    "operations start": ["--selection", "{}"],
     "readers grant": ["--tenant", "a"],
     "schedules backfill": ["--from", "2027-01-01T00:00:00Z", "--to", "2027-01-02T00:00:00Z"],
     "schedules create": ["--queue", "q"],

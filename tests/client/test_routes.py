@@ -19,6 +19,7 @@ from tests.kit.api import outside_of
 from tickwork import clock
 from tickwork.api import create_api
 from tickwork.client import access, answers, batches, client, deliveries, queues, runs
+from tickwork.client import operations as operation_nouns
 from tickwork.client import schedules as schedule_nouns
 from tickwork.client.call import Call, Listed, Noun, Verb, as_plan
 from tickwork.core import when
@@ -37,7 +38,7 @@ ANSWERS = [
 ]
 
 OTHER_NAMES = {"api_schemas_Health": "HealthAnswer", "SentEvent": "", "Health": ""}
-MODULES = (access, batches, client, deliveries, queues, runs, schedule_nouns)
+MODULES = (access, batches, client, deliveries, operation_nouns, queues, runs, schedule_nouns)
 
 
 @pytest.fixture(scope="module")

@@ -24,6 +24,7 @@ from tests.stores.home import KINDS
 from tickwork.core.answers.dead_letter import ReplaySummary, StopReason
 from tickwork.core.message.dead_letter import Pace, Resolution, Selection
 from tickwork.core.model import DEFAULT, SYSTEM, Counts, Message, QueueSettings
+from tickwork.core.operation import CANARY_POLL_SECONDS
 from tickwork.errors import InvalidInput, NotFound
 from tickwork.ops import dead_letters
 from tickwork.ops.context import Context
@@ -226,7 +227,7 @@ async def test_the_rest_is_replayed_after_the_canaries_succeed(
     summary = await replay(Context(store, DEFAULT), WORK, ALL, canary=3, sleep=consumer.sleep)
     assert summary == ReplaySummary(replayed=10, canaries=3)
     assert handled == [3]
-    assert consumer.sleeps == [dead_letters.CANARY_POLL_SECONDS]
+    assert consumer.sleeps == [CANARY_POLL_SECONDS]
     assert await counts(store) == Counts(ready=7)
 
 

@@ -43,6 +43,7 @@ from tickwork.api.routes import (
     history,
     limits,
     messages,
+    operations,
     performance,
     pull,
     queues,
@@ -57,7 +58,7 @@ from tickwork.api.routes import (
 from tickwork.api.routes.console import console_asset, console_page
 from tickwork.api.routes.docs import DocsPage, documentation, openapi_json, serve_docs
 from tickwork.api.routes.firings import firing_routes
-from tickwork.api.routes.operations import healthz, metrics, readyz
+from tickwork.api.routes.health import healthz, metrics, readyz
 from tickwork.api.routes.preview import preview
 from tickwork.api.routes.session import SESSION_ROUTES
 from tickwork.api.schemas import IdSchema
@@ -81,6 +82,7 @@ _TAGS = [
     Tag("access", "Tenants and API keys, for the operator."),
     Tag("subscriptions", "Queues that get copies of messages and events by type."),
     Tag("dead letters", "Messages that are not retried: look, edit, replay, discard."),
+    Tag("operations", "Work on many things, in batches that nodes carry on."),
     Tag("batches", "Messages that are counted together."),
     Tag("events", "Publish events to queues and endpoints."),
     Tag("endpoints", "Addresses that receive events."),
@@ -95,8 +97,8 @@ _TAGS = [
 
 _NOUNS = (
     cluster, schedules, schedule_runs, queues, messages, history, performance, pull, tenants,
-    subscriptions, limits, dead_letters, batches, events, endpoints, calendars, stream, workflows,
-    entities, why,
+    subscriptions, limits, dead_letters, operations, batches, events, endpoints, calendars, stream,
+    workflows, entities, why,
 )  # fmt: skip
 
 _ROUTES: list[ControllerRouterHandler] = [

@@ -54,6 +54,7 @@ COMMANDS = {
     "subscriptions": "subscriptions:subscriptions",
     "types": "types:types",
     "dead": "dead:dead",
+    "operations": "operations:operations",
     "batches": "batches:batches",
     "workflows": "workflows:workflows",
     "webhooks": "webhooks:webhooks",

@@ -16,7 +16,9 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from msgspec import Struct
 
-NamedKind = Literal["message", "dead letter", "batch", "schedule", "delivery", "schedule name"]
+NamedKind = Literal[
+    "message", "dead letter", "batch", "schedule", "delivery", "operation", "schedule name"
+]
 """What has ids that may be given by their last digits; of a schedule also the name."""
 
 

@@ -36,6 +36,7 @@ from tickwork.client.call import (
 from tickwork.client.deliveries import Deliveries, Endpoints, Events
 from tickwork.client.event_stream import EventLines, stream_call
 from tickwork.client.exchange import RETRY_SECONDS, TIMEOUT_SECONDS, Server, checked_url
+from tickwork.client.operations import Operations
 from tickwork.client.schedules import Calendars, Firings, Schedules
 from tickwork.core.answers.cluster import ClusterView, Node
 from tickwork.core.answers.ids import Prefix
@@ -105,6 +106,7 @@ class Verbs(Noun[M], Generic[M]):
         self.limits: queues.Limits[M] = queues.Limits(runner)
         self.batches: batches.Batches[M] = batches.Batches(runner)
         self.dead_letters: batches.DeadLetters[M] = batches.DeadLetters(runner)
+        self.operations: Operations[M] = Operations(runner)
         self.schedules: Schedules[M] = Schedules(runner)
         self.firings: Firings[M] = Firings(runner)
         self.calendars: Calendars[M] = Calendars(runner)

@@ -521,6 +521,7 @@ class IdKind(StrEnum):
     BATCH = "batch"
     SCHEDULE = "schedule"
     DELIVERY = "delivery"
+    OPERATION = "operation"
 
 
 class Counts(Struct, frozen=True):

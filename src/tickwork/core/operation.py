@@ -28,6 +28,8 @@ import msgspec
 from msgspec import Struct, structs
 
 from tickwork.core.message.dead_letter import DEAD_LETTERS_AT_ONCE_MAX, Selection
+from tickwork.core.queue.rate_limit import RATE_MAX, RATE_MIN
+from tickwork.errors import FieldError, InvalidInput
 
 LEASE_SECONDS = 30.0
 """Seconds that a node has for a batch before another one may begin it again."""
@@ -37,6 +39,14 @@ BATCH_SECONDS = 1.0
 
 RETRY_SECONDS = 1.0
 """Seconds until a batch is tried again whose rows are locked by others."""
+
+CANARIES_MAX = 100
+"""Maximum number of canaries of one operation."""
+
+CANARY_TIMEOUT_SECONDS = 300.0
+"""Seconds to wait for the canaries, unless the caller gives a timeout."""
+
+CANARY_TIMEOUT_SECONDS_MAX = 86_400.0
 
 CANARY_POLL_SECONDS = 0.5
 """Seconds between two checks whether the canaries were handled."""
@@ -111,6 +121,14 @@ class DeadLetterSelection(Struct, frozen=True, kw_only=True, omit_defaults=True)
         return Selection(limit=limit, **{name: getattr(self, name) for name in names})
 
 
+class Frozen(NamedTuple):
+    """What an operation acts on, as it was when it was asked for, and how many things that are."""
+
+    selection: Struct
+    total: int
+    is_estimate: bool = False
+
+
 class Canaries(Struct, frozen=True):
     """Messages that must be handled before the rest is sent, and until when."""
 
@@ -165,6 +183,25 @@ class StoredOperation(Struct, frozen=True, kw_only=True):
     def has_canaries_left(self) -> bool:
         """Whether its canaries are not all out."""
         return self.handled < min(self.canary, self.total)
+
+
+def check_pace(
+    *, canary: int, canary_timeout_seconds: float, rate_per_second: float | None
+) -> None:
+    """Raises `InvalidInput` unless an operation can be carried on like this."""
+    faults: list[FieldError] = []
+    if not 0 <= canary <= CANARIES_MAX:
+        faults.append(
+            FieldError("canary", f"must be a whole number from 0 to {CANARIES_MAX}, not {canary}")
+        )
+    if rate_per_second is not None and not RATE_MIN <= rate_per_second <= RATE_MAX:
+        fault = f"must be from {RATE_MIN:g} to {RATE_MAX:g}, not {rate_per_second:g}"
+        faults.append(FieldError("rate_per_second", fault))
+    if not 0 < canary_timeout_seconds <= CANARY_TIMEOUT_SECONDS_MAX:
+        fault = f"must be above 0 and at most {CANARY_TIMEOUT_SECONDS_MAX:g}"
+        faults.append(FieldError("canary_timeout_seconds", fault))
+    if faults:
+        raise InvalidInput(faults)
 
 
 def to_json(value: Struct) -> str:
@@ -251,12 +288,18 @@ def canaries_of(operation: StoredOperation) -> Canaries:
 
 
 def after_canaries(
-    operation: StoredOperation, now: datetime, *, is_handled: bool, dead: int
+    operation: StoredOperation,
+    now: datetime,
+    *,
+    is_handled: bool,
+    dead: int,
+    example: str | None = None,
 ) -> StoredOperation:
-    """The operation after its canaries were looked at."""
+    """The operation after its canaries were looked at. `example` is the error of a dead one."""
     if dead:
         known = structs.replace(operation, done=operation.done - dead, failed=dead)
-        return finished(known, OperationState.STOPPED, now, reason=OperationReason.CANARY_DIED)
+        reason = OperationReason.CANARY_DIED
+        return finished(known, OperationState.STOPPED, now, reason=reason, error=example)
     if is_handled:
         return structs.replace(operation, state=OperationState.RUNNING, due_at=now)
     if now >= canaries_of(operation).until:

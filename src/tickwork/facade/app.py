@@ -48,6 +48,7 @@ from tickwork.facade.operate import (
     Subscriptions,
     Webhooks,
 )
+from tickwork.facade.operations import Operations
 from tickwork.facade.overview import Types
 from tickwork.facade.owner import Owner
 from tickwork.facade.queue_app import QueueApp
@@ -101,6 +102,7 @@ class Tickwork(QueueApp):
         self.history = History(self._engine)
         self.batches = Batches(self._engine)
         self.dead_letters = DeadLetters(self._engine)
+        self.operations = Operations(self._engine)
         self.nodes = Nodes(self._engine)
         self.webhooks = Webhooks(self._engine)
         self.events = Events(self._engine)

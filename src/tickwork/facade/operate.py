@@ -34,6 +34,7 @@ from tickwork.core.message.dead_letter import (
 from tickwork.core.message.history import HistoryDefault, HistoryKept, HistorySelection, Outcome
 from tickwork.core.message.message_list import MessageSelection, ShownState
 from tickwork.core.model import SYSTEM, ContentType
+from tickwork.core.operation import CANARY_TIMEOUT_SECONDS
 from tickwork.core.options.history import read_history_default
 from tickwork.core.options.message import GivenContentType
 from tickwork.core.options.queue import QueueOptions
@@ -374,7 +375,7 @@ class DeadLetters:
         limit: int | None = None,
         canary: int = 0,
         rate_per_second: float | None = None,
-        canary_timeout_seconds: float = dead_letters.CANARY_TIMEOUT_SECONDS,
+        canary_timeout_seconds: float = CANARY_TIMEOUT_SECONDS,
         on_progress: Callable[[int, int], None] | None = None,
     ) -> ReplaySummary:
         """Sends dead letters again as new messages, oldest first.

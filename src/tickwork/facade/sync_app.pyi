@@ -14,6 +14,7 @@ from tickwork.core.answers.delivery import DeliveryAnswer, DeliveryHistory
 from tickwork.core.answers.endpoint import CreatedEndpoint, EndpointAnswer
 from tickwork.core.answers.ids import GivenId, Id
 from tickwork.core.answers.message import StoredMessage
+from tickwork.core.answers.operation import OperationView
 from tickwork.core.answers.performance import PerformanceAnswer
 from tickwork.core.answers.queue import QueueAnswer, QueueView, SubscriptionBody, Usage
 from tickwork.core.answers.run import RestartPlan, RunView
@@ -470,6 +471,20 @@ class SyncEntities:
     ) -> Any: ...
     def why(self, entity: str, key: str) -> tuple[Wait, ...]: ...
 
+class SyncOperations:
+    def start(
+        self,
+        kind: str,
+        selection: Mapping[str, Any],
+        *,
+        canary: int = ...,
+        canary_timeout_seconds: float = ...,
+        rate_per_second: float | None = ...,
+    ) -> OperationView: ...
+    def list(self, *, open_only: bool = ..., limit: int = ...) -> tuple[OperationView, ...]: ...
+    def get(self, operation_id: GivenId) -> OperationView: ...
+    def stop(self, operation_id: GivenId) -> OperationView: ...
+
 class SyncQueue(NamedQueue[T]):
     def send(self, body: T, *, connection: object = ..., **options: Unpack[SendOptions]) -> Id: ...
     def send_batch(
@@ -600,6 +615,7 @@ class SyncApp:
     messages: SyncMessages
     batches: SyncBatches
     dead_letters: SyncDeadLetters
+    operations: SyncOperations
     nodes: SyncNodes
     webhooks: SyncWebhooks
     events: SyncEvents

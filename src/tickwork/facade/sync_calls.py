@@ -28,6 +28,7 @@ from tickwork.facade.operate import (
     Subscriptions,
     Webhooks,
 )
+from tickwork.facade.operations import Operations
 from tickwork.facade.owner import Owner
 from tickwork.facade.queue import Queue
 from tickwork.facade.schedules import Calendars, Firings, Schedules
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 WAITED: tuple[type[Any], ...] = (
     Schedules, Firings, Calendars, Queues, Messages, Batches, DeadLetters, Nodes, Webhooks, Events,
     Endpoints, Deliveries, Alerts, Limits, Workflows, Keys, Subscriptions, Audit, Tenants, Entities,
-    Queue, BatchHandle, RunHandle, EntityHandle, SendHandle, Service, Owner,
+    Operations, Queue, BatchHandle, RunHandle, EntityHandle, SendHandle, Service, Owner,
 )  # fmt: skip
 """What has calls to wait for, besides the app itself."""
 

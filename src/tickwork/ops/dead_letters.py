@@ -45,7 +45,11 @@ from tickwork.core.message.dead_letter import (
 from tickwork.core.message.error_summary import summary
 from tickwork.core.message.message_list import LOOKED_AT_MAX
 from tickwork.core.model import Scope
-from tickwork.core.queue.rate_limit import RATE_MAX, RATE_MIN
+from tickwork.core.operation import (
+    CANARY_POLL_SECONDS,
+    CANARY_TIMEOUT_SECONDS,
+    check_pace,
+)
 from tickwork.errors import BacklogFull, FieldError, InvalidInput, NotFound
 from tickwork.ops.audit import recorded
 from tickwork.ops.context import Context
@@ -60,17 +64,6 @@ EXAMPLES_MAX = 20
 
 IDS_NAMED_MAX = 5
 """Maximum number of ids that an error names."""
-
-CANARIES_MAX = 100
-"""Maximum number of canaries of one replay."""
-
-CANARY_POLL_SECONDS = 0.5
-"""Seconds between two checks whether the canaries were handled."""
-
-CANARY_TIMEOUT_SECONDS = 300.0
-"""Seconds to wait for the canaries, unless the caller gives a timeout."""
-
-CANARY_TIMEOUT_SECONDS_MAX = 86_400.0
 
 Progress = Callable[[int, int], None]
 """Called after each chunk with the number of dead letters done and their maximum number."""
@@ -448,16 +441,10 @@ async def _find_dead(
 def _check(
     limit: int | None, canary: int, rate_per_second: float | None, canary_timeout_seconds: float
 ) -> None:
-    faults: list[FieldError] = []
     if limit is not None and limit < 1:
-        faults.append(FieldError("limit", f"must be 1 or more, not {limit}"))
-    if not 0 <= canary <= CANARIES_MAX:
-        faults.append(FieldError("canary", f"must be from 0 to {CANARIES_MAX}, not {canary}"))
-    if rate_per_second is not None and not RATE_MIN <= rate_per_second <= RATE_MAX:
-        fault = f"must be from {RATE_MIN:g} to {RATE_MAX:g}, not {rate_per_second:g}"
-        faults.append(FieldError("rate_per_second", fault))
-    if not 0 < canary_timeout_seconds <= CANARY_TIMEOUT_SECONDS_MAX:
-        fault = f"must be above 0 and at most {CANARY_TIMEOUT_SECONDS_MAX:g}"
-        faults.append(FieldError("canary_timeout_seconds", fault))
-    if faults:
-        raise InvalidInput(faults)
+        raise InvalidInput([FieldError("limit", f"must be 1 or more, not {limit}")])
+    check_pace(
+        canary=canary,
+        canary_timeout_seconds=canary_timeout_seconds,
+        rate_per_second=rate_per_second,
+    )

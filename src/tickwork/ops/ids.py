@@ -31,6 +31,7 @@ PREFIX_OF_KIND = {
     IdKind.BATCH: Prefix.BATCH,
     IdKind.SCHEDULE: Prefix.SCHEDULE,
     IdKind.DELIVERY: Prefix.DELIVERY,
+    IdKind.OPERATION: Prefix.OPERATION,
 }
 
 

@@ -25,12 +25,10 @@ from tickwork.api.query import body_reader, finished
 from tickwork.core.access import Permission
 from tickwork.core.answers.dead_letter import DeadGroups, DeadLetter, Discarded, ReplaySummary
 from tickwork.core.answers.ids import Prefix, read_path_id
-from tickwork.core.fields import Reader, read_id, read_instant
-from tickwork.core.message.dead_letter import (
-    DEAD_LETTERS_AT_ONCE_MAX,
-    MatchingDeadLetters,
-    Selection,
-)
+from tickwork.core.fields import read_instant
+from tickwork.core.message.dead_letter import MatchingDeadLetters, Selection
+from tickwork.core.message.dead_letter_fields import read_selection
+from tickwork.core.operation import CANARIES_MAX
 from tickwork.core.queue.rate_limit import RATE_MAX, RATE_MIN
 from tickwork.errors import NotFound
 from tickwork.ops import dead_letters
@@ -260,8 +258,8 @@ async def replay_dead_letters(
     """Sends dead letters again, oldest first. With `canary` so many go first, and the rest only if
     they were handled in time: a consumer must be running."""
     reader = body_reader(data, *ReplayRequest.__struct_fields__)
-    which, limit = _selection(reader)
-    canary = reader.integer("canary", 0, dead_letters.CANARIES_MAX, 0)
+    which, limit = read_selection(reader)
+    canary = reader.integer("canary", 0, CANARIES_MAX, 0)
     rate = None
     if reader.has("rate_per_second"):
         kind = "a number of messages a second"
@@ -294,24 +292,9 @@ async def discard_dead_letters(
 ) -> Discarded:
     """Resolves dead letters without sending them."""
     reader = body_reader(data, *DiscardRequest.__struct_fields__)
-    which, limit = _selection(reader)
+    which, limit = read_selection(reader)
     finished(reader)
     return Discarded(await dead_letters.discard(context, queue, which, limit=limit))
-
-
-def _selection(reader: Reader) -> tuple[Selection, int | None]:
-    texts: dict[str, Any] = {
-        name: reader.string(name) if reader.has(name) else None
-        for name in ("reason", "fingerprint", "type")
-    }
-    is_typeless = reader.boolean("no_type") if reader.has("no_type") else False
-    until = reader.instant("failed_before") if reader.has("failed_before") else None
-    ids = reader.items("ids", "ids", DEAD_LETTERS_AT_ONCE_MAX) if reader.has("ids") else None
-    limit = reader.integer("limit", 1, 1_000_000) if reader.has("limit") else None
-    finished(reader)
-    chosen = None if ids is None else tuple(read_id("ids", text) for text in ids)
-    which = Selection(ids=chosen, no_type=bool(is_typeless), failed_before=until, **texts)
-    return which, limit
 
 
 def _id(text: str) -> UUID:

@@ -37,7 +37,7 @@ class Prefix(StrEnum):
     ENDPOINT = "end"
     DELIVERY = "dlv"
     RUN = "run"
-    OPERATION = "op"
+    OPERATION = "oper"
 
 
 _PREFIXES = re.compile(rf"({'|'.join(Prefix)})_")

@@ -14,6 +14,7 @@ from uuid import UUID
 
 import msgspec
 
+from tickwork.core.fields import Reader
 from tickwork.core.limits import LIST_LIMIT_MAX
 from tickwork.core.message.dead_letter import (
     DEAD_LETTERS_AT_ONCE_MAX,
@@ -22,8 +23,11 @@ from tickwork.core.message.dead_letter import (
     Replayed,
     Selection,
 )
+from tickwork.core.message.dead_letter_fields import read_selection
+from tickwork.core.message.error_summary import summary
 from tickwork.core.operation import (
     DeadLetterSelection,
+    Frozen,
     OperationReason,
     OperationState,
     StoredOperation,
@@ -40,13 +44,22 @@ from tickwork.core.operation import (
 )
 from tickwork.errors import BacklogFull, NotFound
 from tickwork.ops.context import Context
-from tickwork.ops.dead_letters import list_dead_letters
+from tickwork.ops.dead_letters import list_dead_letters, select_dead_letters
 
 _SELECTION = msgspec.json.Decoder(DeadLetterSelection)
 
 
 class _OnDeadLetters(ABC):
     """What replay and discard have in common."""
+
+    fields = ("queue", *(name for name in Selection.__struct_fields__))
+
+    async def freeze(self, context: Context, reader: Reader) -> Frozen:
+        queue = reader.text("queue")
+        which, limit = read_selection(reader)
+        assert queue is not None
+        selected = await select_dead_letters(context, queue, which, limit=limit)
+        return Frozen(DeadLetterSelection.of(queue, selected.which), selected.letters)
 
     async def do_batch(
         self, context: Context, operation: StoredOperation, ahead_seconds: float | None
@@ -86,10 +99,13 @@ class _OnDeadLetters(ABC):
         messages = canaries_of(operation).messages
         is_handled = not await _is_any_unsettled(context, which.queue, messages)
         now = await context.store.now()
-        dead = 0
+        dead: dict[UUID, str | None] = {}
         if is_handled or now >= canaries_of(operation).until:
-            dead = await _count_dead(context, which.queue, messages, operation.started_at)
-        next_ = after_canaries(operation, now, is_handled=is_handled, dead=dead)
+            dead = await _dead_among(context, which.queue, messages, operation.started_at)
+        example = next(iter(dead.values()), None)
+        next_ = after_canaries(
+            operation, now, is_handled=is_handled, dead=len(dead), example=example
+        )
         return await context.store.operations.save(context.scope, next_)
 
 
@@ -162,19 +178,19 @@ async def _is_any_unsettled(context: Context, queue: str, messages: Iterable[UUI
     return False
 
 
-async def _count_dead(
+async def _dead_among(
     context: Context, queue: str, messages: Iterable[UUID], since: datetime
-) -> int:
-    """Returns how many of the messages are open dead letters.
+) -> dict[UUID, str | None]:
+    """Those of the messages that are open dead letters, with their errors in one line.
 
     Searches only groups with a dead letter since then; usually there is none.
     """
     wanted = frozenset(messages)
     groups = await context.store.dead_letters.groups(context.scope, queue, LIST_LIMIT_MAX)
-    found: set[UUID] = set()
+    found: dict[UUID, str | None] = {}
     for selection in _selections(groups, since):
         found |= await _find_dead(context, queue, selection, wanted)
-    return len(found)
+    return found
 
 
 def _selections(groups: Sequence[DeadGroup], since: datetime) -> Iterator[Selection]:
@@ -195,12 +211,16 @@ def _selections(groups: Sequence[DeadGroup], since: datetime) -> Iterator[Select
 
 async def _find_dead(
     context: Context, queue: str, selection: Selection, wanted: frozenset[UUID]
-) -> set[UUID]:
-    found: set[UUID] = set()
+) -> dict[UUID, str | None]:
+    found: dict[UUID, str | None] = {}
     after: UUID | None = None
     while True:
         page = await list_dead_letters(context, queue, selection, after=after)
-        found.update(letter.message_id for letter in page.letters if letter.message_id in wanted)
+        found |= {
+            letter.message_id: summary(letter.error)
+            for letter in page.letters
+            if letter.message_id in wanted
+        }
         after = page.next
         if after is None:
             return found

@@ -4,25 +4,31 @@ node and in a caller who waits for one."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Protocol
 from uuid import UUID
 
+import msgspec
 from msgspec import Struct
 
+from tickwork.core.answers.ids import ENCODER
+from tickwork.core.fields import Reader, choice_error
 from tickwork.core.model import SYSTEM, Scope
 from tickwork.core.operation import (
     BATCH_SECONDS,
     CANARY_POLL_SECONDS,
+    CANARY_TIMEOUT_SECONDS,
     POLL_SECONDS_MAX,
+    Frozen,
     OperationKind,
     OperationState,
     OperationTaken,
     StoredOperation,
+    check_pace,
     finished,
     to_json,
 )
-from tickwork.errors import StoreError, TickworkError
+from tickwork.errors import FieldError, InvalidInput, NotFound, StoreError, TickworkError
 from tickwork.ops.audit import ACTOR, recorded
 from tickwork.ops.context import Context
 from tickwork.ops.operations.dead_letters import DISCARD, REPLAY
@@ -38,8 +44,15 @@ Progress = Callable[[StoredOperation], None]
 
 
 class Work(Protocol):
-    """The work of a kind of operation. Each call writes in one transaction, fenced by the version
+    """The work of a kind of operation. Each step writes in one transaction, fenced by the version
     of the operation, and returns what it has become."""
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The fields by which a caller selects things."""
+
+    async def freeze(self, context: Context, reader: Reader) -> Frozen:
+        """What the caller selects, as it is now. Raises `InvalidInput` and `NotFound`."""
 
     async def do_batch(
         self, context: Context, operation: StoredOperation, ahead_seconds: float | None
@@ -59,21 +72,63 @@ WORK: dict[str, Work] = {
 """What the batches of an operation do."""
 
 
+async def begin(
+    context: Context,
+    kind: str,
+    fields: Mapping[str, Any],
+    *,
+    operation_id: UUID | None = None,
+    canary: int = 0,
+    canary_timeout_seconds: float = CANARY_TIMEOUT_SECONDS,
+    rate_per_second: float | None = None,
+) -> StoredOperation:
+    """Starts an operation on what the fields select now; what comes later is left alone. With the
+    id of an operation that was started, returns that."""
+    if (fault := choice_error(kind, OperationKind)) is not None:
+        raise InvalidInput([FieldError("kind", fault)])
+    check_pace(
+        canary=canary,
+        canary_timeout_seconds=canary_timeout_seconds,
+        rate_per_second=rate_per_second,
+    )
+    if operation_id is not None:
+        try:
+            return await get_operation(context, operation_id)
+        except NotFound:
+            pass  # It is new.
+    work = WORK[kind]
+    reader = Reader(msgspec.json.decode(ENCODER.encode(fields)), [], "selection.")
+    reader.refuse_unknown(frozenset(work.fields))
+    frozen = await work.freeze(context, reader)
+    return await start(
+        context,
+        OperationKind(kind),
+        frozen.selection,
+        operation_id=operation_id,
+        total=frozen.total,
+        is_estimate=frozen.is_estimate,
+        canary=canary,
+        canary_timeout_seconds=float(canary_timeout_seconds),
+        rate_per_second=None if rate_per_second is None else float(rate_per_second),
+    )
+
+
 async def start(
     context: Context,
     kind: OperationKind,
     selection: Struct,
     *,
+    operation_id: UUID | None = None,
     total: int,
     is_estimate: bool = False,
     canary: int = 0,
-    canary_timeout_seconds: float = 300.0,
+    canary_timeout_seconds: float = CANARY_TIMEOUT_SECONDS,
     rate_per_second: float | None = None,
 ) -> StoredOperation:
     """Records an operation, which nodes carry on from then on."""
     now = await context.store.now()
     operation = StoredOperation(
-        id=new_id(),
+        id=operation_id or new_id(),
         tenant=context.scope.tenant,
         kind=kind,
         selection=to_json(selection),

@@ -185,7 +185,14 @@ def _save_only(scope: Scope, operation: StoredOperation) -> Steps[None]:
 
 
 def _read(row: Row) -> StoredOperation:
-    return StoredOperation(**row)
+    # What an UPDATE of SQLite returns of a REAL column is a whole number if it can be one.
+    rate, timeout = row["rate_per_second"], row["canary_timeout_seconds"]
+    known = StoredOperation(**row)
+    return structs.replace(
+        known,
+        rate_per_second=None if rate is None else float(rate),
+        canary_timeout_seconds=float(timeout),
+    )
 
 
 def _refused(operation: StoredOperation, why: str) -> Conflict:

@@ -12,6 +12,8 @@ SELECT DISTINCT found.id FROM (
     SELECT tenant, id FROM tickwork_schedules WHERE $2 = 'schedule'
     UNION ALL
     SELECT tenant, id FROM tickwork_deliveries WHERE $2 = 'delivery'
+    UNION ALL
+    SELECT tenant, id FROM tickwork_operations WHERE $2 = 'operation'
 ) AS found
 WHERE ($1::text IS NULL OR found.tenant = $1)
     AND right(replace(found.id::text, '-', ''), length($3::text)) = $3

@@ -12,6 +12,8 @@ SELECT DISTINCT id FROM (
     SELECT tenant, id FROM tickwork_schedules WHERE ?2 = 'schedule'
     UNION ALL
     SELECT tenant, id FROM tickwork_deliveries WHERE ?2 = 'delivery'
+    UNION ALL
+    SELECT tenant, id FROM tickwork_operations WHERE ?2 = 'operation'
 )
 WHERE (?1 IS NULL OR tenant = ?1) AND substr(hex(id), -length(?3)) = upper(?3)
 ORDER BY id
