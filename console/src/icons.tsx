@@ -6,6 +6,7 @@ const PATHS: Record<string, string> = {
   queues: 'M2.5 4h11M2.5 8h11M2.5 12h7',
   messages: 'M2.5 4h11v8h-11zM2.5 4.5L8 8.8l5.5-4.3',
   dead: 'M8 2.5l6 11H2zM8 6.5v3.2M8 11.5v.3',
+  operations: 'M3 4.5l2 2 3-3M9.5 5h4M3 10.5l2 2 3-3M9.5 11.5h4',
   batches: 'M5.5 2.5h8v8h-8zM2.5 5.5v8h8',
   endpoints: 'M2.5 8h7M6.5 4.5L10 8l-3.5 3.5M13 3v10',
   deliveries: 'M14 2L2 7.2l4.6 2.1L8.8 14zM6.6 9.3L14 2',

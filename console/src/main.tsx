@@ -23,6 +23,7 @@ const schedule = () => import('./pages/schedule')
 const queues = () => import('./pages/queues')
 const messages = () => import('./pages/messages')
 const dead = () => import('./pages/dead')
+const operations = () => import('./pages/operations')
 const batches = () => import('./pages/batches')
 const endpoints = () => import('./pages/endpoints')
 const workflows = () => import('./pages/workflows')
@@ -46,6 +47,8 @@ const ROUTES: [string, Page][] = [
   ['/dead', page(dead, (m) => m.DeadQueues)],
   ['/dead/:queue', page(dead, (m) => m.DeadLetters)],
   ['/letters/:id', page(dead, (m) => m.Letter)],
+  ['/operations', page(operations, (m) => m.Operations)],
+  ['/operations/:id', page(operations, (m) => m.Operation)],
   ['/batches', page(batches, (m) => m.Batches)],
   ['/batches/:id', page(batches, (m) => m.Batch)],
   ['/endpoints', page(endpoints, (m) => m.Endpoints)],
@@ -72,7 +75,7 @@ type Place = [to: string, name: string, scope: 'read' | 'admin']
 const PLACES: [group: string, places: Place[]][] = [
   ['', [['/', 'Overview', 'read']]],
   ['Plan', [['/schedules', 'Schedules', 'read'], ['/forecast', 'Forecast', 'read']]],
-  ['Work', [['/queues', 'Queues', 'read'], ['/messages', 'Messages', 'read'], ['/dead', 'Dead letters', 'read'], ['/batches', 'Batches', 'read'], ['/types', 'Types', 'read']]],
+  ['Work', [['/queues', 'Queues', 'read'], ['/messages', 'Messages', 'read'], ['/dead', 'Dead letters', 'read'], ['/operations', 'Operations', 'read'], ['/batches', 'Batches', 'read'], ['/types', 'Types', 'read']]],
   ['Durable', [['/workflows', 'Workflows', 'read'], ['/entities', 'Entities', 'read']]],
   ['Deliver', [['/endpoints', 'Endpoints', 'read'], ['/deliveries', 'Deliveries', 'read']]],
   ['System', [['/nodes', 'Nodes', 'admin'], ['/audit', 'Audit', 'read'], ['/settings', 'Settings', 'read']]],

@@ -56,7 +56,7 @@ export const Told = ({ children }: { children: string | null | undefined }) => (
 )
 
 const KINDS: Record<string, [page: string, prefix: string]> = {
-  schedule: ['schedules', 'sch_'], queue: ['queues', ''], batch: ['batches', 'bat_'], dead: ['letters', 'dead_'], tenant: ['settings', ''],
+  schedule: ['schedules', 'sch_'], queue: ['queues', ''], batch: ['batches', 'bat_'], operation: ['operations', 'oper_'], dead: ['letters', 'dead_'], tenant: ['settings', ''],
 }
 
 /** What a record of the audit is about, with a link to it. */
@@ -106,7 +106,7 @@ export function Spark({ of, label }: { of: readonly number[]; label: string }) {
 
 const SIGNS: Record<string, [string, string]> = {
   active: ['●', 'good'], succeeded: ['✓', 'good'], completed: ['✓', 'good'], delivered: ['✓', 'good'], done: ['✓', 'good'],
-  ready: ['●', 'busy'], running: ['▶', 'busy'], claimed: ['▶', 'busy'], processing: ['▶', 'busy'], started: ['▶', 'busy'],
+  ready: ['●', 'busy'], running: ['▶', 'busy'], canary: ['◔', 'busy'], stopped: ['■', 'warn'], claimed: ['▶', 'busy'], processing: ['▶', 'busy'], started: ['▶', 'busy'],
   planned: ['○', 'soft'], pending: ['○', 'soft'], waiting: ['○', 'soft'], delayed: ['◷', 'soft'], blocked: ['◧', 'soft'], filling: ['◔', 'soft'],
   paused: ['‖', 'warn'], partial: ['◐', 'warn'], retrying: ['↻', 'warn'], late: ['◷', 'warn'], skipped: ['–', 'warn'], suspended: ['‖', 'warn'],
   dead: ['✕', 'bad'], diverged: ['✕', 'bad'], failed: ['✕', 'bad'], parked: ['✕', 'bad'], expired: ['✕', 'bad'], failing: ['✕', 'bad'], revoked: ['✕', 'bad'],

@@ -32,6 +32,7 @@ IN_A_BROWSER = [
     "test_actions.py",
     "test_huge.py",
     "test_incidents.py",
+    "test_operations.py",
     "test_overview.py",
     "test_pages.py",
     "test_stories.py",

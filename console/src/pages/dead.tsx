@@ -69,7 +69,23 @@ async function frozen(queue: string, chosen: Chosen): Promise<{ letters: number;
   return undefined
 }
 
-async function askReplay(queue: string, chosen: Chosen, done: () => void): Promise<void> {
+const LETTERS_AT_ONCE = 100
+
+/** Whether an operation does it, which nodes carry on. Many dead letters take longer than somebody waits. */
+const Background = ({ letters }: { letters: number }) => (
+  <label class="check">
+    <input type="checkbox" name="background" value="yes" defaultChecked={letters > LETTERS_AT_ONCE} /> In the background: it goes on when this page is closed
+  </label>
+)
+
+/** Starts an operation on dead letters; returns its page. */
+async function begin(kind: Schemas['OperationKind'], selection: Record<string, unknown>, pace: { canary?: number; rate_per_second?: number } = {}): Promise<string> {
+  const { id } = await post('/v1/operations', { body: { kind, selection, ...pace } })
+  say('Started. The processes of the cluster carry it on.')
+  return path('operations', id)
+}
+
+async function askReplay(queue: string, chosen: Chosen, done: () => void, go: (to: string) => void): Promise<void> {
   const found = await frozen(queue, chosen)
   if (!found) return done()
   const { letters, these } = found
@@ -82,13 +98,16 @@ async function askReplay(queue: string, chosen: Chosen, done: () => void): Promi
         <Input label="Canaries to send first; the rest follows if they succeed" name="canary" type="number" min={0} value={letters > 10 ? '1' : '0'} />
         <Input label="Messages a second (empty: no limit)" name="rate" type="number" min={0} step="any" />
         <Input label="At most, oldest first" name="limit" type="number" min={1} max={letters} value={letters} required />
+        <Background letters={letters} />
       </>
     ),
     act: `Replay ${what}`,
-    run: async ({ canary, rate, limit }) => {
+    run: async ({ canary, rate, limit, background }) => {
+      const pace = { canary: Number(canary), rate_per_second: rate ? Number(rate) : undefined }
+      if (background) return go(await begin('dead_letters.replay', { queue, ...these, limit: Number(limit) }, pace))
       const answer = await post('/v1/queues/{queue}/dead/replay', {
         path: { queue },
-        body: { ...these, canary: Number(canary), rate_per_second: rate ? Number(rate) : undefined, limit: Number(limit) },
+        body: { ...these, ...pace, limit: Number(limit) },
       })
       say(`${count(answer.replayed, 'message')} replayed.${answer.stopped ? ` Stopped: ${answer.stopped}.` : ''}`)
       done()
@@ -96,7 +115,7 @@ async function askReplay(queue: string, chosen: Chosen, done: () => void): Promi
   })
 }
 
-async function askDiscard(queue: string, chosen: Chosen, done: () => void): Promise<void> {
+async function askDiscard(queue: string, chosen: Chosen, done: () => void, go: (to: string) => void): Promise<void> {
   const found = await frozen(queue, chosen)
   if (!found) return done()
   const { letters, these } = found
@@ -104,9 +123,11 @@ async function askDiscard(queue: string, chosen: Chosen, done: () => void): Prom
   ask({
     title: `Discard ${what} of ${queue}?`,
     text: `${words(chosen)}. They are marked as discarded, and cannot be replayed any more.`,
+    fields: <Background letters={letters} />,
     act: `Discard ${what}`,
     isDanger: true,
-    run: async () => {
+    run: async ({ background }) => {
+      if (background) return go(await begin('dead_letters.discard', { queue, ...these, limit: letters }))
       const { discarded } = await post('/v1/queues/{queue}/dead/discard', { path: { queue }, body: { ...these, limit: letters } })
       say(`${count(discarded, 'dead letter')} discarded.`)
       done()
@@ -115,7 +136,7 @@ async function askDiscard(queue: string, chosen: Chosen, done: () => void): Prom
 }
 
 export function DeadLetters({ queue }: { queue: string }) {
-  const { query, set } = usePlace()
+  const { query, set, go } = usePlace()
   const topics = ['message.', 'queue.', 'dead']
   const groups = useLoad(`groups ${queue}`, (signal) => get('/v1/queues/{queue}/dead/groups', { path: { queue }, query: { limit: ROWS }, signal }), topics)
   const filters = fromUrl(query)
@@ -132,6 +153,9 @@ export function DeadLetters({ queue }: { queue: string }) {
   return (
     <>
       <Title kind="Dead letters of">{queue}</Title>
+      <p>
+        Replays and discards in the background are <A to="/operations">operations</A>.
+      </p>
       <h2>Groups</h2>
       <Show of={groups}>
         {(data) => (
@@ -151,10 +175,10 @@ export function DeadLetters({ queue }: { queue: string }) {
                 'actions',
                 (each) => (
                   <div class="acts">
-                    <Act needs="manage" onAct={() => askReplay(queue, chosenBy(each), reload)}>
+                    <Act needs="manage" onAct={() => askReplay(queue, chosenBy(each), reload, go)}>
                       Replay {amount(each.letters)}
                     </Act>
-                    <Act needs="manage" isDanger onAct={() => askDiscard(queue, chosenBy(each), reload)}>
+                    <Act needs="manage" isDanger onAct={() => askDiscard(queue, chosenBy(each), reload, go)}>
                       Discard {amount(each.letters)}
                     </Act>
                   </div>
@@ -172,7 +196,7 @@ export function DeadLetters({ queue }: { queue: string }) {
         <Filter name="type" label="Type" />
         <Filter name="no_type" label="Without a type" choices={['yes']} />
         <Filter name="failed_before" label="Failed before" hint="2027-01-01T00:00:00Z" />
-        <Act needs="manage" onAct={() => askReplay(queue, filters, reload)}>
+        <Act needs="manage" onAct={() => askReplay(queue, filters, reload, go)}>
           Replay what fits these filters
         </Act>
       </div>
