@@ -272,7 +272,7 @@ async def operations(side: Side) -> AsyncIterator[Any]:
     await kill(side, "emails")
     yield "none", c.operations.list()
     which = {"queue": "emails", "limit": 2, "failed_before": datetime.now(UTC)}
-    made = await c.operations.start("dead_letters.discard", which, canary=1, rate_per_second=9)
+    made = await c.operations.start("dead_letters.replay", which, canary=1, rate_per_second=9)
     yield "get", c.operations.get(made.id)
     yield "open", c.operations.list(open_only=True)
     yield "stop", c.operations.stop(made.id)
@@ -282,6 +282,11 @@ async def operations(side: Side) -> AsyncIterator[Any]:
     yield "no queue", c.operations.start("dead_letters.replay", {})
     yield "an unknown queue", c.operations.start("dead_letters.replay", {"queue": "nobody"})
     yield "an unknown field", c.operations.start("dead_letters.replay", {"quue": "emails"})
+    yield "a canary of a discard", c.operations.start("dead_letters.discard", which, canary=1)
+    yield "no runs", c.operations.start("runs.restart", {"status": "failed"}, canary=1)
+    yield "no open runs", c.operations.start("runs.cancel", {"workflow": "nobody"})
+    yield "a bad status", c.operations.start("runs.cancel", {"status": "failed"})
+    yield "no schedules", c.operations.start("schedules.pause", {"owner": "ada", "limit": 3})
     yield "a bad canary", c.operations.start("dead_letters.replay", which, canary=101)
     yield "no operation", c.operations.get("oper_" + 32 * "0")
 

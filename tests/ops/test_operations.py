@@ -103,6 +103,8 @@ class Dying:
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(self._inner, name)
+        if name == "joined" or value is None:  # No call: what is joined dies with its change.
+            return value
         if not callable(value):
             return Dying(value, self._left, is_after=self._is_after)
 

@@ -64,6 +64,7 @@ NOUNS_IN_ING = frozenset({"firing", "wiring"})
 STANDALONE = {
     "tickwork.api.response_headers": "what every response has; the application only assembles",
     "tickwork.client.event_stream": "parses server-sent events, without sockets",
+    "tickwork.ops.operations.schedules": "a file per thing that operations act on",
     "tickwork.client.operations": "the verbs of a noun of their own, as those of the app",
     "tickwork.channel.guarded_connector": "the guard's only use of aiohttp, which is optional",
     "tickwork.cli.alerts": "a file per command group",

@@ -53,7 +53,8 @@ async def start(
 ) -> Report:
     """Start work on everything that a selection matches now. Nodes carry it on.
 
-    Kinds: dead_letters.replay, dead_letters.discard.
+    Kinds: dead_letters.replay, dead_letters.discard, runs.restart, runs.cancel, runs.terminate,
+    schedules.pause, schedules.resume.
     """
     started = await client.operations.start(
         kind,

@@ -40,6 +40,9 @@ BATCH_SECONDS = 1.0
 RETRY_SECONDS = 1.0
 """Seconds until a batch is tried again whose rows are locked by others."""
 
+ITEMS_AT_ONCE_MAX = 100
+"""Maximum number of things in a batch that are changed one by one."""
+
 CANARIES_MAX = 100
 """Maximum number of canaries of one operation."""
 
@@ -70,6 +73,11 @@ class OperationKind(StrEnum):
 
     REPLAY_DEAD_LETTERS = "dead_letters.replay"
     DISCARD_DEAD_LETTERS = "dead_letters.discard"
+    RESTART_RUNS = "runs.restart"
+    CANCEL_RUNS = "runs.cancel"
+    TERMINATE_RUNS = "runs.terminate"
+    PAUSE_SCHEDULES = "schedules.pause"
+    RESUME_SCHEDULES = "schedules.resume"
 
 
 class OperationState(StrEnum):
@@ -260,6 +268,40 @@ def after_batch(
     return finished(known, OperationState.DONE, now)
 
 
+def item_batch_size(
+    operation: StoredOperation, ahead_seconds: float | None, limit: int | None
+) -> int:
+    """As `batch_size`, of things that are changed one by one. Their number may be an estimate."""
+    size = ITEMS_AT_ONCE_MAX if operation.is_estimate else min(operation.left, ITEMS_AT_ONCE_MAX)
+    if limit is not None:
+        size = min(size, max(0, limit - operation.handled))
+    if operation.has_canaries_left:
+        size = min(size, operation.canary - operation.handled)
+    if operation.rate_per_second is not None and ahead_seconds is not None:
+        size = min(size, max(1, int(operation.rate_per_second * ahead_seconds)))
+    return size
+
+
+def after_item(
+    operation: StoredOperation,
+    turn: Turn,
+    *,
+    position: str,
+    done: int = 0,
+    failed: int = 0,
+    skipped: int = 0,
+    error: str | None = None,
+    canary: UUID | None = None,
+) -> StoredOperation:
+    """The operation after one thing, behind which it goes on. Keeps the first error as an example.
+    The last canary makes it wait for all of them."""
+    before = structs.replace(operation, position=position, error=operation.error or error)
+    next_ = after_batch(before, turn, done=done, failed=failed, skipped=skipped)
+    if not operation.has_canaries_left:
+        return next_
+    return after_canaries_sent(next_, () if canary is None else (canary,), turn.now)
+
+
 def retried(operation: StoredOperation, now: datetime) -> StoredOperation:
     """The operation after a batch that found nothing, because others have locked it."""
     return structs.replace(operation, due_at=now + timedelta(seconds=RETRY_SECONDS))
@@ -321,5 +363,10 @@ def finished(
     if state is OperationState.DONE and not operation.is_estimate:
         skipped += operation.left
     return structs.replace(
-        operation, state=state, reason=reason, error=error, skipped=skipped, finished_at=now
+        operation,
+        state=state,
+        reason=reason,
+        error=error or operation.error,
+        skipped=skipped,
+        finished_at=now,
     )

@@ -42,6 +42,14 @@ _START = [
         },
     ),
     Example(
+        summary="Restart failed runs: two first, and the rest if they complete",
+        value={
+            "kind": "runs.restart",
+            "selection": {"workflow": "order", "status": "failed"},
+            "canary": 2,
+        },
+    ),
+    Example(
         summary="Discard dead letters",
         value={"kind": "dead_letters.discard", "selection": {"queue": "emails"}},
     ),

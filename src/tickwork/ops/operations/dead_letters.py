@@ -52,6 +52,7 @@ _SELECTION = msgspec.json.Decoder(DeadLetterSelection)
 class _OnDeadLetters(ABC):
     """What replay and discard have in common."""
 
+    has_canaries = True
     fields = ("queue", *(name for name in Selection.__struct_fields__))
 
     async def freeze(self, context: Context, reader: Reader) -> Frozen:
@@ -143,6 +144,8 @@ class _ReplayWork(_OnDeadLetters):
 
 
 class _DiscardWork(_OnDeadLetters):
+    has_canaries = False
+
     async def _do(
         self,
         context: Context,

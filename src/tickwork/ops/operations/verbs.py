@@ -31,6 +31,7 @@ from tickwork.core.operation import (
 from tickwork.errors import FieldError, InvalidInput, NotFound, StoreError, TickworkError
 from tickwork.ops.audit import ACTOR, recorded
 from tickwork.ops.context import Context
+from tickwork.ops.operations import runs, schedules
 from tickwork.ops.operations.dead_letters import DISCARD, REPLAY
 from tickwork.store.ids import new_id
 
@@ -51,6 +52,10 @@ class Work(Protocol):
     def fields(self) -> tuple[str, ...]:
         """The fields by which a caller selects things."""
 
+    @property
+    def has_canaries(self) -> bool:
+        """Whether the first things can fail later than they are done."""
+
     async def freeze(self, context: Context, reader: Reader) -> Frozen:
         """What the caller selects, as it is now. Raises `InvalidInput` and `NotFound`."""
 
@@ -68,6 +73,11 @@ class Work(Protocol):
 WORK: dict[str, Work] = {
     OperationKind.REPLAY_DEAD_LETTERS: REPLAY,
     OperationKind.DISCARD_DEAD_LETTERS: DISCARD,
+    OperationKind.RESTART_RUNS: runs.RESTART,
+    OperationKind.CANCEL_RUNS: runs.CANCEL,
+    OperationKind.TERMINATE_RUNS: runs.TERMINATE,
+    OperationKind.PAUSE_SCHEDULES: schedules.PAUSE,
+    OperationKind.RESUME_SCHEDULES: schedules.RESUME,
 }
 """What the batches of an operation do."""
 
@@ -97,6 +107,9 @@ async def begin(
         except NotFound:
             pass  # It is new.
     work = WORK[kind]
+    if canary and not work.has_canaries:
+        fault = f"has no meaning for {kind}, after which nothing can fail; leave it out"
+        raise InvalidInput([FieldError("canary", fault)])
     reader = Reader(msgspec.json.decode(ENCODER.encode(fields)), [], "selection.")
     reader.refuse_unknown(frozenset(work.fields))
     frozen = await work.freeze(context, reader)
