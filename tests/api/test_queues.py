@@ -267,7 +267,7 @@ async def test_a_dead_letter_queue_is_created_with_the_queue_that_names_it(http:
 
 
 async def test_a_route_without_parameters_says_so(http: Http) -> None:
-    told = problem(await http.get("/v1/usage?by=day"), 400, "unknown_field")
+    told = problem(await http.get("/v1/topology?by=day"), 400, "unknown_field")
     (error,) = told["errors"]
     assert error["field"] == "by"
     assert error["message"] == "is not a known field; leave it out: no fields are taken here"

@@ -284,3 +284,27 @@ def test_performance_shows_how_messages_of_each_type_fared(desk: Desk) -> None:
     refused = desk.run("performance", "--by", "week")
     assert refused.exit_code == 2
     assert refused.stderr.startswith("tickwork: --by: must be one of minute, hour, day")
+
+
+def test_usage_shows_what_a_tenant_used_as_a_table_json_and_csv(desk: Desk) -> None:
+    sent = message()
+    send(desk, sent)
+    assert "nothing was used in this time" in desk.answer("usage", "--by", "day")
+    claim(desk)
+
+    async def ack(store: Store) -> None:
+        found = await store.messages.get(DEFAULT, "emails", sent.id)
+        ending = Ending(claim=found.current_claim, fate=Fate.ACK, took_seconds=1.5)
+        await store.messages.settle(DEFAULT, Settlement((ending,)))
+
+    desk.store(ack)
+    heading, row = desk.answer("usage", "--by", "hour").splitlines()
+    assert heading.split()[:3] == ["period", "tenant", "handled"]
+    assert "default" in row
+    heading, row = desk.answer("usage", "--csv", "--all-tenants").splitlines()
+    cells = dict(zip(heading.split(","), row.split(","), strict=True))
+    assert (cells["tenant"], cells["handled"], cells["handler_seconds"]) == ("default", "1", "1.5")
+    assert cells["period"].endswith("T00:00:00+00:00")
+    (total,) = desk.json("usage", "--by", "day")["used"]["totals"]
+    assert total["handled"] == 1
+    assert desk.json("usage")["used"] is None

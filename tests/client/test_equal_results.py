@@ -85,6 +85,7 @@ async def queues_and_messages(side: Side) -> AsyncIterator[Any]:
     yield "stats", c.queues.stats("emails")
     yield "all stats", c.stats()
     yield "usage", c.usage()
+    yield "usage by day", c.usage(by="day", since="2027-01-01T00:00:00Z")
     yield "performance", c.performance(by="day", queue="emails")
     backwards = {"since": "2027-01-02T00:00:00Z", "until": "2027-01-01T00:00:00Z"}
     yield "performance of no time", c.performance(**backwards)

@@ -3,7 +3,10 @@ processes run, what waits, what is overdue, and changes for all of them."""
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Iterator, Sequence
+from datetime import datetime
+from io import StringIO
 from typing import TYPE_CHECKING, Annotated
 from uuid import UUID
 
@@ -13,16 +16,19 @@ from tickwork.cli.output import (
     EXIT_FAILED,
     Report,
     Shown,
+    Table,
     columns,
     field_lines,
     in_zone,
     progress,
 )
+from tickwork.cli.values import instant
 
 if TYPE_CHECKING:
     from tickwork.client.client import Client
     from tickwork.core.answers.cluster import ClusterView, Node
-    from tickwork.core.answers.queue import QueueView, Usage
+    from tickwork.core.answers.queue import QueueView
+    from tickwork.core.answers.usage import UsageAnswer
     from tickwork.core.health import HealthReport
     from tickwork.ops.context import Context
     from tickwork.ops.late import Late, LateQueue, LateSchedule
@@ -31,6 +37,16 @@ top = Group("What is wrong, what runs and what waits.")
 cluster = Group("All processes of the database: show, pause, resume, widen, narrow, reshard.")
 
 LISTED = 100
+
+UsedBy = Annotated[str, Option("Show what was used in each period.", "hour|day", name="--by")]
+UsedSince = Annotated[
+    datetime, Option("Used at or after this time.", "TIME", name="--since", read=instant)
+]
+UsedUntil = Annotated[
+    datetime, Option("Used before this time.", "TIME", name="--until", read=instant)
+]
+AllTenants = Annotated[bool, Option("Show what each tenant used.")]
+Csv = Annotated[bool, Option("Print what was used as CSV.", name="--csv")]
 
 Seconds = Annotated[float, Option("Seconds after which something counts as late; default 60.", "N")]
 Checks = Annotated[
@@ -117,10 +133,43 @@ async def show_stats(client: Client) -> Sequence[QueueView]:
     return await client.stats()
 
 
-@top.client_command("usage", show=field_lines)
-async def show_usage(client: Client) -> Usage:
-    """Show how many schedules, queues and messages a tenant has."""
-    return await client.usage()
+def _used_table(used: UsageAnswer) -> Table:
+    from tickwork.core.answers.usage import UsagePeriod
+
+    names = UsagePeriod.__struct_fields__
+    rows = [[getattr(row, name) for name in names] for row in used.periods]
+    return Table(names, rows, "nothing was used in this time")
+
+
+def _csv(used: UsageAnswer) -> str:
+    text = StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    names, rows, _ = _used_table(used)
+    writer.writerow(names)
+    for row in rows:
+        writer.writerow([cell.isoformat() if isinstance(cell, datetime) else cell for cell in row])
+    return text.getvalue().rstrip("\n")
+
+
+@top.client_command("usage")
+async def show_usage(
+    client: Client,
+    by: UsedBy | None = None,
+    since: UsedSince | None = None,
+    until: UsedUntil | None = None,
+    all_tenants: AllTenants = False,
+    as_csv: Csv = False,
+) -> Report:
+    """Show how many schedules, queues and messages a tenant has, and what it used in a time."""
+    if as_csv:
+        by = by or "day"
+    tenant = "*" if all_tenants else None
+    found = await client.usage(by=by, since=since, until=until, tenant=tenant)
+    if found.used is None:
+        return Report(found, *field_lines(found))
+    if as_csv:
+        return Report(found, *_csv(found.used).splitlines())
+    return Report(found, _used_table(found.used))
 
 
 def _due(schedule: LateSchedule) -> object:

@@ -49,6 +49,7 @@ from tickwork.core.health import HealthReport
 from tickwork.core.options.message import SendOptions
 from tickwork.core.queue.performance import Width
 from tickwork.core.trace import Trace
+from tickwork.core.usage import UsageWidth
 from tickwork.errors import FieldError, InvalidInput, NotFound
 from tickwork.extras import client_extra
 
@@ -174,9 +175,20 @@ class Verbs(Noun[M], Generic[M]):
         return Call("GET", at("v1", "health"), answer(HealthReport), query=asked)
 
     @verb
-    def usage(self) -> Call[Usage]:
-        """How much the tenant has: schedules, queues, messages in each state."""
-        return Call("GET", at("v1", "usage"), answer(Usage))
+    def usage(
+        self,
+        *,
+        by: UsageWidth | str | None = None,
+        since: datetime | str | None = None,
+        until: datetime | str | None = None,
+        tenant: str | None = None,
+    ) -> Call[Usage]:
+        """How much the tenant has now: schedules, queues, messages in each state. With `by`
+        (`hour` or `day`), `since` or `until` also what it used in that time, by default in the last
+        24 hours or 30 days: `used`, kept for 400 days. The operator may name another
+        `tenant`, or `*` for all."""
+        asked = {"by": by, "since": since, "until": until, "tenant": tenant}
+        return Call("GET", at("v1", "usage"), answer(Usage), query=asked)
 
     @verb
     def performance(

@@ -16,6 +16,7 @@ from tickwork.core.health import HealthReport
 from tickwork.core.queue.performance import Width
 from tickwork.core.topology import Topology
 from tickwork.core.trace import Trace
+from tickwork.core.usage import UsageWidth
 from tickwork.engine.app_engine import AppEngine
 from tickwork.ops import type_list
 from tickwork.ops.cluster import describe_cluster
@@ -24,10 +25,11 @@ from tickwork.ops.cluster import resume_all as resume_cluster
 from tickwork.ops.cluster import widen_windows as widen_cluster
 from tickwork.ops.health import look_at_health
 from tickwork.ops.performance import show_performance
-from tickwork.ops.queues import overview, tenant_usage
+from tickwork.ops.queues import overview
 from tickwork.ops.search import search
 from tickwork.ops.topology import stored_topology
 from tickwork.ops.trace import trace_anything
+from tickwork.ops.usage import show_usage, within_tenant
 from tickwork.ops.why import why_waits
 
 
@@ -64,9 +66,27 @@ class Overview:
         context = await self._engine.context()
         return await look_at_health(context, checks=checks)
 
-    async def usage(self) -> Usage:
-        """How much the tenant has: schedules, queues, messages in each state."""
-        return await tenant_usage(await self._engine.context())
+    async def usage(
+        self,
+        *,
+        by: UsageWidth | str | None = None,
+        since: datetime | str | None = None,
+        until: datetime | str | None = None,
+        tenant: str | None = None,
+    ) -> Usage:
+        """How much the tenant has now: schedules, queues, messages in each state. With `by`
+        (`hour` or `day`), `since` or `until` also what it used in that time, by default in the last
+        24 hours or 30 days: `used`, kept for 400 days. `tenant` is another tenant, or
+        `*` for all."""
+        context = await self._engine.context()
+        if tenant is not None:
+            context = await within_tenant(context, tenant)
+        return await show_usage(
+            context,
+            by=None if by is None else read_choice("by", by, UsageWidth),
+            since=read_instant("since", since),
+            until=read_instant("until", until),
+        )
 
     async def performance(
         self,

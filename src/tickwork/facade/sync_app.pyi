@@ -54,6 +54,7 @@ from tickwork.core.schedule.forecast import Forecast
 from tickwork.core.schedule.model import ScheduleOrder, ScheduleStatus
 from tickwork.core.topology import Topology
 from tickwork.core.trace import Trace
+from tickwork.core.usage import UsageWidth
 from tickwork.entity.entity import Entity
 from tickwork.facade.app import Tickwork
 from tickwork.facade.entities import E
@@ -556,7 +557,14 @@ class SyncApp:
     def search(self, text: str) -> Findings: ...
     def stats(self, *, limit: int | None = ...) -> tuple[QueueView, ...]: ...
     def status(self, *, checks: Collection[str] | None = ...) -> HealthReport: ...
-    def usage(self) -> Usage: ...
+    def usage(
+        self,
+        *,
+        by: UsageWidth | str | None = ...,
+        since: datetime | str | None = ...,
+        until: datetime | str | None = ...,
+        tenant: str | None = ...,
+    ) -> Usage: ...
     def performance(
         self,
         *,

@@ -14,6 +14,7 @@ from tickwork.app.declarations import Registry
 from tickwork.app.handlers import check_own_queue, queue_settings
 from tickwork.app.invocation import current_handling
 from tickwork.core.answers.queue import LabeledCounts, QueueAnswer, QueueView, Usage
+from tickwork.core.answers.usage import UsageAnswer
 from tickwork.core.limits import is_hidden
 from tickwork.core.model import (
     SYSTEM,
@@ -476,8 +477,8 @@ async def _views(
     )
 
 
-async def tenant_usage(context: Context) -> Usage:
-    """Returns what a tenant uses now."""
+async def tenant_usage(context: Context, used: UsageAnswer | None = None) -> Usage:
+    """Returns what a tenant uses now, with what it used in a time."""
     found = await list_queues(context)
     at_most = _counted_per_queue(min(len(found), QUEUES_MAX))
     stats = await context.store.stats.queues(context.scope, found[:QUEUES_MAX], at_most=at_most)
@@ -494,4 +495,5 @@ async def tenant_usage(context: Context) -> Usage:
         messages=Counts(**totals),
         at_least=tuple(name for name in fields if name in stopped),
         truncated=len(found) > QUEUES_MAX,
+        used=used,
     )

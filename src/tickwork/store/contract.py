@@ -56,6 +56,7 @@ from tickwork.store.message_contract import (
     Stats,
     Traces,
     Types,
+    UsageRows,
 )
 from tickwork.store.schedule_contract import Calendars, Firings, Schedules, Shards
 from tickwork.store.workflow_contract import Workflows
@@ -168,6 +169,10 @@ class Store(Protocol):
     @property
     def performance(self) -> PerformanceRows:
         """How messages fared."""
+
+    @property
+    def usage(self) -> UsageRows:
+        """What tenants used."""
 
     @property
     def calendars(self) -> Calendars:

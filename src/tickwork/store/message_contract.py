@@ -50,6 +50,7 @@ from tickwork.core.queue.rooms import Line
 from tickwork.core.queue.stats import QueueStats, Waiting
 from tickwork.core.trace import TraceRecord
 from tickwork.core.types.declared import DifferingType, NewType, QueueTypes
+from tickwork.core.usage import UsageRow, UsageWidth
 
 Joined = Callable[[Any], Awaitable[None] | None]
 """A caller's own writes. It gets the store's connection inside the open transaction.
@@ -405,6 +406,16 @@ class PerformanceRows(Protocol):
     ) -> tuple[PeriodPerformance, ...]:
         """Returns rows of the periods that begin in a time, the newest first; of days those of
         their hours."""
+
+
+class UsageRows(Protocol):
+    """What tenants used, by the hour. The roll-up of performance adds to it, in its transaction."""
+
+    async def list(
+        self, scope: Scope, width: UsageWidth, since: datetime, until: datetime, limit: int
+    ) -> tuple[UsageRow, ...]:
+        """Returns the amounts of each period that begins in a time, the newest first: of a tenant,
+        or in the system scope of all. A period has its full amount if the time is whole periods."""
 
 
 class Traces(Protocol):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated, Any
 
 from litestar.di import NamedDependency
@@ -27,6 +28,7 @@ from tickwork.core.schedule.forecast import (
 )
 from tickwork.core.schedule.widen import WIDEN_SECONDS_MAX
 from tickwork.core.topology import Topology
+from tickwork.core.usage import UsageWidth
 from tickwork.ops.cluster import describe_cluster, pause_all, resume_all, widen_windows
 from tickwork.ops.context import Context
 from tickwork.ops.forecast import forecast as count_firings
@@ -34,10 +36,10 @@ from tickwork.ops.health import look_at_health
 from tickwork.ops.queues import (
     QUEUES_MAX,
     overview,
-    tenant_usage,
 )
 from tickwork.ops.topology import stored_topology
 from tickwork.ops.type_list import get_type, list_types
+from tickwork.ops.usage import show_usage
 
 routes = Routes("operating")
 
@@ -137,10 +139,24 @@ async def health(
     return await look_at_health(context, checks=checks)
 
 
-@routes.get("/v1/usage", "Usage of the tenant", needs=Permission.READ)
-async def usage(context: NamedDependency[Context]) -> Usage:
-    """Returns how many queues the tenant has, and how many messages in each state."""
-    return await tenant_usage(context)
+@routes.get("/v1/usage", "Usage of the tenant", needs=Permission.READ, problems=(404,))
+async def usage(
+    context: NamedDependency[Context],
+    caller: NamedDependency[Caller],
+    by: Annotated[
+        UsageWidth | None, QueryParameter(description="Length of the periods of `used`, in UTC.")
+    ] = None,
+    since: Annotated[
+        datetime | None, QueryParameter(description="Start of `used`: 24 hours or 30 days ago.")
+    ] = None,
+    until: Annotated[datetime | None, QueryParameter(description="End of `used`: now.")] = None,
+    tenant: NamedTenant = None,
+) -> Usage:
+    """Returns how many queues the tenant has, and how many messages in each state. With `by`,
+    `since` or `until` also what it used in that time, kept for 400 days: `used`, in whole periods.
+    """
+    scope = await named_scope(context, caller, tenant)
+    return await show_usage(context.within(scope), by=by, since=since, until=until)
 
 
 @routes.get("/v1/topology", "Topology of the tenant", needs=Permission.READ)

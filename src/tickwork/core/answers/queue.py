@@ -7,6 +7,7 @@ from typing import Annotated, Any, Self
 
 from msgspec import UNSET, Meta, Struct, UnsetType, structs
 
+from tickwork.core.answers.usage import UsageAnswer
 from tickwork.core.limits import is_pulled
 from tickwork.core.message.subscription import Subscription
 from tickwork.core.model import Counts, QueueSettings, StoredQueue
@@ -94,7 +95,7 @@ class Usage(Struct, frozen=True, kw_only=True):
     """How many schedules of a tenant may still fire, how many queues it has of its own, and its
     messages in each state. `at_least` names the states of which there may be more messages: a count
     stopped at a bound. `truncated`: it sees more queues than are counted, and messages are counted
-    in the first of them."""
+    in the first of them. `used` is what was used in a time, if one is asked for."""
 
     tenant: str | None
     schedules: int
@@ -102,6 +103,9 @@ class Usage(Struct, frozen=True, kw_only=True):
     messages: Counts
     at_least: tuple[str, ...] = ()
     truncated: bool = False
+    used: Annotated[
+        UsageAnswer | None, Meta(description="What was used in the time that is asked for.")
+    ] = None
 
 
 class SubscriptionBody(Struct, frozen=True):

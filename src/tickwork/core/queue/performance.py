@@ -129,14 +129,15 @@ class PeriodName(Struct, frozen=True, order=True):
 
 
 class Measure(StrEnum):
-    """What a note of a settlement says: numbers of messages by how they ended, and durations by
-    their bucket."""
+    """What a note of a settlement says: numbers of messages by how they ended, durations by their
+    bucket, and the microseconds of all runs together."""
 
     DONE = "done"
     FAILED = "failed"
     DISCARDED = "discarded"
     WAIT = "wait"
     RUN = "run"
+    RUN_TIME = "run_time"
 
 
 class Performance(Struct, frozen=True, kw_only=True):
@@ -162,7 +163,7 @@ class Performance(Struct, frozen=True, kw_only=True):
 
 class Noted(Struct, frozen=True):
     """Messages that settlements ended in a minute: their number by a measure, for a duration by its
-    bucket."""
+    bucket; of `RUN_TIME` the microseconds instead."""
 
     minute: datetime
     tenant: str

@@ -18,7 +18,9 @@ from tickwork.core.queue.performance import (
     Width,
     roll_up,
 )
+from tickwork.core.usage import usage_of
 from tickwork.store.ids import own_tenant
+from tickwork.store.nouns.usage import add_usage
 from tickwork.store.shared.columns import Kind
 from tickwork.store.steps import Noun, Row, Statement, Steps, searches, writes
 
@@ -46,6 +48,7 @@ class PerformanceRows(Noun):
         if places:
             noted = [_read_note(row) for row in (yield from _READ.fetch(places))]
             yield from self._add(roll_up(noted))
+            yield from add_usage(usage_of(noted))
             yield from _DELETE.execute(places)
         return len(places)
 

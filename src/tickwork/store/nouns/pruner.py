@@ -26,6 +26,7 @@ from tickwork.core.schedule.firing import FIRINGS_KEPT_SECONDS, FiringRecord
 from tickwork.core.schedule.model import DELETED_KEPT_SECONDS
 from tickwork.core.stream import STREAM_RETENTION_SECONDS
 from tickwork.core.types.declared import TYPES_KEPT_SECONDS
+from tickwork.core.usage import USAGE_KEPT_SECONDS
 from tickwork.store.nouns.dead_letters import read_dead_letter
 from tickwork.store.nouns.firings import read_firing
 from tickwork.store.nouns.history import read_ended
@@ -51,6 +52,7 @@ NOT_COUNTED = {
     Statement("prune_types"): TYPES_KEPT_SECONDS,
     Statement("prune_minutes"): KEPT_SECONDS[Width.MINUTE],
     Statement("prune_hours"): KEPT_SECONDS[Width.HOUR],
+    Statement("prune_usage"): USAGE_KEPT_SECONDS,
     Statement("prune_operations"): OPERATION_RETENTION_SECONDS,
 }
 """Seconds that records are kept which the result does not name, by what deletes them."""

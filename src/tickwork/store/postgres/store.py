@@ -33,6 +33,7 @@ from tickwork.store.nouns.stream import Stream
 from tickwork.store.nouns.tenants import Tenants
 from tickwork.store.nouns.traces import Traces
 from tickwork.store.nouns.types import Types
+from tickwork.store.nouns.usage import UsageRows
 from tickwork.store.ports.asyncpg import AsyncpgPort
 from tickwork.store.postgres.endpoints.deliveries import EndpointWaitWriter
 from tickwork.store.postgres.endpoints.endpoints import PostgresEndpoints
@@ -174,10 +175,10 @@ class PostgresStore:
         self.keys = ApiKeys(port)
         self.sessions = Sessions(port)
         self.readers = PostgresReaders(database)
-        self.audit = Audit(port)
-        self.stream = Stream(port)
+        self.audit, self.stream = Audit(port), Stream(port)
         self.traces, self.history = Traces(port), History(port)
-        self.types, self.performance = Types(port), PerformanceRows(port)
+        self.types = Types(port)
+        self.performance, self.usage = PerformanceRows(port), UsageRows(port)
         self.endpoints = PostgresEndpoints(port, paths, publisher)
         self.entities = PostgresEntities(port, paths, database, moment, queues, removal, counters)
         self.shards = PostgresShards(database, moment, self.wakeups, layout)

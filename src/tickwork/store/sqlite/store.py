@@ -35,6 +35,7 @@ from tickwork.store.nouns.subscriptions import Subscriptions
 from tickwork.store.nouns.tenants import Tenants
 from tickwork.store.nouns.traces import Traces
 from tickwork.store.nouns.types import Types
+from tickwork.store.nouns.usage import UsageRows
 from tickwork.store.ports.sqlite import SqlitePort
 from tickwork.store.shared.shard_layout import ShardLayout
 from tickwork.store.shared.watches import within
@@ -137,6 +138,7 @@ class SqliteStore:
         self.operations = Operations(port, paths)
         self.history = History(port)
         self.performance = PerformanceRows(port)
+        self.usage = UsageRows(port)
         self.endpoints = SqliteEndpoints(port, paths, database)
         self.entities = SqliteEntities(port, paths, database)
         self.shards = SqliteShards(database, layout)

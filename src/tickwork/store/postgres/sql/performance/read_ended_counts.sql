@@ -1,5 +1,5 @@
 -- The messages of some notes of settlements, counted by minute, tenant, queue and type: by how they ended, and by the
--- buckets of their durations.
+-- buckets of their durations; and for how many microseconds they ran together.
 WITH noted AS MATERIALIZED (
     SELECT date_trunc('minute', ended_at, 'UTC') AS minute, tenant, queue, coalesce(type, '') AS type,
         done, failed, discarded, waits, runs
@@ -10,6 +10,10 @@ FROM noted CROSS JOIN LATERAL (VALUES ('done', done), ('failed', failed), ('disc
     AS counted (measure, messages)
 WHERE messages > 0
 GROUP BY minute, tenant, queue, type, measure
+UNION ALL
+SELECT minute, tenant, queue, type, 'run_time', 0, round(sum(seconds::float8) * 1e6)::bigint
+FROM noted CROSS JOIN LATERAL unnest(runs) AS ran (seconds)
+GROUP BY minute, tenant, queue, type
 UNION ALL
 SELECT minute, tenant, queue, type, measure, width_bucket(seconds, /*bounds_seconds*/) AS bucket, count(*)
 FROM noted CROSS JOIN LATERAL (
