@@ -30,6 +30,7 @@ const workflows = () => import('./pages/workflows')
 const entities = () => import('./pages/entities')
 const forecast = () => import('./pages/forecast')
 const types = () => import('./pages/types')
+const usage = () => import('./pages/usage')
 const system = () => import('./pages/system')
 const settings = () => import('./pages/settings')
 
@@ -64,6 +65,7 @@ const ROUTES: [string, Page][] = [
   ['/forecast', page(forecast, (m) => m.Forecast)],
   ['/types', page(types, (m) => m.Types)],
   ['/types/:name', page(types, (m) => m.Type)],
+  ['/usage', page(usage, (m) => m.Usage)],
   ['/nodes', page(system, (m) => m.Nodes)],
   ['/audit', page(system, (m) => m.Audit)],
   ['/settings', page(settings, (m) => m.Settings)],
@@ -78,7 +80,7 @@ const PLACES: [group: string, places: Place[]][] = [
   ['Work', [['/queues', 'Queues', 'read'], ['/messages', 'Messages', 'read'], ['/dead', 'Dead letters', 'read'], ['/operations', 'Operations', 'read'], ['/batches', 'Batches', 'read'], ['/types', 'Types', 'read']]],
   ['Durable', [['/workflows', 'Workflows', 'read'], ['/entities', 'Entities', 'read']]],
   ['Deliver', [['/endpoints', 'Endpoints', 'read'], ['/deliveries', 'Deliveries', 'read']]],
-  ['System', [['/nodes', 'Nodes', 'admin'], ['/audit', 'Audit', 'read'], ['/settings', 'Settings', 'read']]],
+  ['System', [['/nodes', 'Nodes', 'admin'], ['/usage', 'Usage', 'read'], ['/audit', 'Audit', 'read'], ['/settings', 'Settings', 'read']]],
 ]
 
 const HELP: [string, string][] = [

@@ -33,6 +33,7 @@ LISTS = {
     "workflows": "/console/workflows",
     "entities": "/console/entities",
     "forecast": "/console/forecast",
+    "usage": "/console/usage",
     "nodes": "/console/nodes",
     "audit": "/console/audit",
     "settings": "/console/settings",

@@ -144,6 +144,31 @@ def test_a_reader_has_no_button_that_changes_anything(tabs: Tabs, normal: Normal
     assert tab.page.get_by_role("link", name="Nodes").count() == 0
 
 
+def test_an_operator_sees_how_messages_fared_and_what_was_used(operator: Tab) -> None:
+    tab, page, http = operator, operator.page, operator.server.http
+    make(http, "PUT", "/v1/queues/fared", {})
+    for _ in range(3):
+        make(http, "POST", "/v1/queues/fared/messages", {"body": 1, "type": "letter"})
+    pulled = make(http, "POST", "/v1/queues/fared/messages/pull", {})["messages"]
+    acks = [{"lease_id": message["lease_id"]} for message in pulled]
+    make(http, "POST", "/v1/queues/fared/messages/ack", {"acks": acks})
+    tab.open("/console/queues/fared")
+    page.get_by_role("region", name="Each type").get_by_role("row").filter(
+        has_text="letter"
+    ).get_by_role("cell", name="3", exact=True).wait_for()
+    page.get_by_role("region", name="Each hour").get_by_role("row").nth(1).wait_for()
+    page.get_by_role("combobox", name="By").select_option("day")
+    page.get_by_role("region", name="Each day").get_by_role("row").nth(1).wait_for()
+    page.get_by_label("Until").fill("2020-01-01T00:00:00Z")
+    page.get_by_label("Until").press("Enter")
+    page.get_by_text("No message ended in this time.").wait_for()
+    tab.open("/console/usage")
+    page.get_by_role("region", name="In all").get_by_text("default").wait_for()
+    page.get_by_role("combobox", name="Tenants").select_option("all tenants")
+    page.get_by_role("region", name="Each day").get_by_text("default").first.wait_for()
+    tab.check()
+
+
 def test_two_tenants_never_meet(tabs: Tabs, operator: Tab) -> None:
     server = operator.server
     make(server.http, "POST", "/v1/tenants", {"id": "berta"})

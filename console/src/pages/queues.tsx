@@ -229,8 +229,56 @@ export function Queue({ name }: { name: string }) {
           )
         }}
       </Show>
+      <Performance queue={name} />
       <Messages queue={name} />
     </>
+  )
+}
+
+const WIDTHS = ['minute', 'hour', 'day'] as const
+const USUAL = { minute: 'the last 60 minutes', hour: 'the last 24 hours', day: 'the last 30 days' }
+
+type Fared = Schemas['TypePerformance']
+
+const half = (of: Schemas['Durations']): string => (of.p50_seconds === null ? '–' : [of.p50_seconds, of.p95_seconds, of.p99_seconds].map((each) => duration(each ?? 0)).join(' · '))
+
+const FARED: Column<Fared>[] = [
+  ['type', (each) => <Text>{each.type ?? '(no type)'}</Text>],
+  ['done', (each) => amount(each.done), 'num'],
+  ['failed', (each) => <span class={each.failed ? 'bad' : ''}>{amount(each.failed)}</span>, 'num'],
+  ['discarded', (each) => amount(each.discarded), 'num'],
+  ['waited: p50 · p95 · p99', (each) => half(each.wait), 'num'],
+  ['ran: p50 · p95 · p99', (each) => half(each.run), 'num'],
+]
+
+/** How the messages of each type fared: in a time, and in each period of it. */
+function Performance({ queue }: { queue: string }) {
+  const { query } = usePlace()
+  const by = WIDTHS.find((name) => name === query.by) ?? 'hour'
+  const { since, until } = query
+  const loaded = useLoad(`performance ${queue} ${by} ${since} ${until}`, (signal) => get('/v1/performance', { query: { queue, by, since, until }, signal }), ['message.'])
+  return (
+    <section aria-label="Performance">
+      <h2>How messages fared</h2>
+      <div class="row">
+        <Filter name="by" label="By" choices={WIDTHS} initial="hour" />
+        <Filter name="since" label="Since" hint="2027-01-01T00:00:00Z" />
+        <Filter name="until" label="Until" hint="2027-01-02T00:00:00Z" />
+      </div>
+      <Show of={loaded}>
+        {({ totals, periods }) => (
+          <>
+            <Table label="Each type" items={totals} id={(each) => each.type ?? ''} empty={`No message ended in ${since || until ? 'this time' : USUAL[by]}.`} columns={FARED} />
+            {periods.length > 0 && (
+              <>
+                <h3>Each {by}</h3>
+                <Table label={`Each ${by}`} items={[...periods].reverse()} id={(each) => `${each.period} ${each.type ?? ''}`} empty="" columns={[['begins', (each) => <Time at={each.period} isLong />], ...FARED]} />
+              </>
+            )}
+          </>
+        )}
+      </Show>
+    </section>
   )
 }
 
