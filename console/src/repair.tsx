@@ -13,6 +13,9 @@ export function Wrong({ problem }: { problem: Problem }) {
   return to ? <A to={to} values={values}>{text}</A> : text
 }
 
+/** The status by which the list of schedules shows those of a problem. */
+const SHOWN: Record<string, string> = { schedule_parked: 'parked', schedule_dead: 'parked', schedule_paused: 'paused' }
+
 /** The page about a problem. */
 function linkTo({ code, kind, name }: Problem): [to?: string, values?: Record<string, string>] {
   switch (kind) {
@@ -29,7 +32,7 @@ function linkTo({ code, kind, name }: Problem): [to?: string, values?: Record<st
     case 'tenant':
       return can('admin') ? [path('settings', name ?? '')] : []
     case 'schedules':
-      return ['/schedules', code === 'schedule_parked' || code === 'schedule_dead' ? { status: 'parked' } : { order: 'next_due_at' }]
+      return ['/schedules', SHOWN[code] ? { status: SHOWN[code] } : { order: 'next_due_at' }]
     case 'deliveries':
       return ['/deliveries', { status: 'dead' }]
     case 'endpoints':
@@ -58,6 +61,7 @@ export function Repair({ problem: { code, name } }: { problem: Problem }) {
     case 'queue_paused':
       return <Act needs="manage" onAct={end('Resumed.', () => post('/v1/queues/{queue}/resume', { path: { queue: named } }))}>Resume the queue</Act>
     case 'schedule_parked':
+    case 'schedule_paused':
       return name ? <Act needs="manage" onAct={end('Resumed.', () => post('/v1/schedules/{schedule}/resume', { path: { schedule: named } }))}>Resume the schedule</Act> : null
     case 'schedule_dead':
       return name ? <Act needs="manage" onAct={end('It runs once now.', () => post('/v1/schedules/{schedule}/trigger', { path: { schedule: named } }))}>Run it again</Act> : null

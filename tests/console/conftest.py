@@ -30,6 +30,7 @@ PROGRAM = os.environ.get("TESTS_BROWSER") or next(
 )
 IN_A_BROWSER = [
     "test_actions.py",
+    "test_buttons.py",
     "test_huge.py",
     "test_incidents.py",
     "test_operations.py",

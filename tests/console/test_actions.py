@@ -4,16 +4,15 @@ step, with this filter."""
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, Route
+from playwright.sync_api import Page
 
-from tests.console.conftest import Normal, Tab, Tabs
+from tests.console.conftest import Tab, Tabs
 from tests.console.served import kill, make, served
 from tickwork import Permanent, Tickwork
 from tickwork.errors import RunFailed
@@ -201,37 +200,4 @@ def test_every_quota_of_the_api_can_be_set(operator: Tab) -> None:
     assert make(http, "GET", "/v1/tenants/quotas")["emails_per_day"] == 500
     tab.open("/console/settings")
     page.get_by_text("emails per day: 500").wait_for()
-    tab.check()
-
-
-def test_a_diverged_run_says_why_and_can_be_accepted(operator: Tab, normal: Normal) -> None:
-    tab, page, http = operator, operator.page, operator.server.http
-    run = make(http, "GET", "/v1/workflows/content/runs/run")
-    accepted: list[str] = []
-
-    def answer(route: Route) -> None:
-        status = "running" if accepted else "diverged"
-        told = None if accepted else "step 2 was pack; today's code asks for ship"
-        route.fulfill(
-            body=json.dumps({**run, "status": status, "divergence": told}),
-            content_type="application/json",
-        )
-
-    def accept(route: Route) -> None:
-        accepted.append(route.request.method)
-        route.fulfill(body="{}", content_type="application/json")
-
-    page.route(re.compile(r"/v1/workflows/content/runs/run\?"), answer)
-    page.route(re.compile(r"/v1/workflows/content/runs/run/accept$"), accept)
-    tab.open(normal.pages["run"])
-    assert "asks for ship" in page.get_by_role("alert").inner_text()
-    for name in ("Restart", "Cancel with compensation", "Terminate"):
-        page.get_by_role("button", name=name, exact=True).wait_for()
-    press(tab, "Accept")
-    dialog = page.get_by_role("dialog")
-    assert "Goes on with today's code from here." in dialog.inner_text()
-    dialog.get_by_role("button", name="Accept 1 run").click()
-    page.get_by_role("button", name="Accept", exact=True).wait_for(state="detached")
-    assert accepted == ["POST"]
-    page.unroute_all()
     tab.check()

@@ -47,11 +47,11 @@ def facts(**changed: Any) -> Facts:
     return Facts(**{name: getattr(WELL, name) for name in Facts.__struct_fields__} | changed)
 
 
-def schedule(
-    number: int = 1, *, is_parked: bool = False, is_over: bool = False, name: str | None = None
-) -> ScheduleFacts:
-    name = name or f"s{number}"
-    return ScheduleFacts(UUID(int=number), name, is_parked, SINCE, "no such zone", is_over)
+def schedule(number: int = 1, *, name: str | None = None, **states: bool) -> ScheduleFacts:
+    return ScheduleFacts(
+        UUID(int=number), name or f"s{number}", states.pop("is_parked", False), SINCE,
+        "no such zone", **states,
+    )  # fmt: skip
 
 
 def endpoint(number: int = 1, disabled_at: datetime | None = None) -> EndpointFacts:
@@ -95,6 +95,7 @@ def test_what_was_not_read_was_not_checked(check: Check) -> None:
         ("queue_late", {"queues": queue(ready=9, oldest_age_seconds=61.0, taken=1)}),
         ("schedule_parked", {"schedules": (schedule(is_parked=True),)}),
         ("schedule_dead", {"schedules": (schedule(is_parked=True, is_over=True),)}),
+        ("schedule_paused", {"schedules": (schedule(is_paused=True),)}),
         ("schedule_failing", {"schedules": (schedule(),)}),
         ("schedule_late", {"late_schedules": (schedule(),)}),
         ("endpoint_failing", {"endpoints": (endpoint(),)}),

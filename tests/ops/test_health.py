@@ -30,7 +30,7 @@ from tickwork.errors import BacklogFull, InvalidInput
 from tickwork.ops.cluster import pause_all, widen_windows
 from tickwork.ops.context import Context
 from tickwork.ops.health import look_at_health
-from tickwork.ops.schedules.change import trigger
+from tickwork.ops.schedules.change import pause, trigger
 from tickwork.ops.tenants import suspend_tenant
 from tickwork.store.contract import Store
 from tickwork.store.ids import new_id
@@ -187,6 +187,20 @@ async def test_a_one_shot_that_died_is_reported_until_a_later_run_succeeds(
     await trigger(Context(store, DEFAULT), made.id)
     await end_next(store)
     assert await codes(store, "schedules") == []
+
+
+async def test_a_schedule_that_paused_itself_is_reported_and_one_paused_by_hand_is_not(
+    store: Store, clock: VirtualClock
+) -> None:
+    await make_queue(store)
+    made = await created_due(store, clock, on_dead="pause", retry=Retry(max_attempts=1))
+    await plan_now(store, clock)
+    await end_next(store, Failed("boom"), max_retries=0)
+    ((code, name),) = await codes(store, "schedules")
+    assert (code, str(name).removeprefix("sch_")) == ("schedule_paused", made.id.hex)
+    other = await created_due(store, clock, name="other")
+    await pause(Context(store, DEFAULT), other.id)
+    assert [code for code, _ in await codes(store, "schedules")] == ["schedule_paused"]
 
 
 async def test_endpoints_that_are_disabled_and_deliveries_that_died_lately_are_reported(

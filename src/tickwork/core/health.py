@@ -107,8 +107,8 @@ _ROLES = {
 _WORST_FIRST = (
     "cluster_paused", "tenant_suspended", "node_silent", "no_scheduler", "no_worker",
     "shards_without_leader", "quota_reached", "queue_full",
-    "no_consumer", "run_diverged", "schedule_parked", "schedule_dead", "endpoint_disabled",
-    "run_failed", "dead_letters", "delivery_dead",
+    "no_consumer", "run_diverged", "schedule_parked", "schedule_dead", "schedule_paused",
+    "endpoint_disabled", "run_failed", "dead_letters", "delivery_dead",
     "schedule_late", "queue_late", "endpoint_failing", "schedule_failing", "queue_failing",
     "quota_near", "queue_nearly_full", "queue_paused", "windows_widened", "queues_not_read",
 )  # fmt: skip
@@ -339,8 +339,14 @@ def _of_schedules(
         "Replay its dead letter, or run it again: tickwork schedules trigger",
     )
     yield from _schedules(
+        "schedule_paused",
+        [schedule for schedule in troubled if schedule.is_paused],
+        ("paused itself after a slot failed", "paused themselves after a slot failed"),
+        "Repair its cause, then resume it: tickwork schedules resume",
+    )
+    yield from _schedules(
         "schedule_failing",
-        [schedule for schedule in troubled if not schedule.is_parked],
+        [schedule for schedule in troubled if not schedule.is_parked and not schedule.is_paused],
         ("failed at its last slot", "failed at their last slot"),
         "Ask why: tickwork why",
     )

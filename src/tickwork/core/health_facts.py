@@ -63,7 +63,7 @@ class QueueFacts(Struct, frozen=True, kw_only=True):
 
 class ScheduleFacts(Struct, frozen=True):
     """A schedule that is parked (`is_parked`), late or failing, and since when. It `is_over` if no
-    slot is left, so that resuming it would not help."""
+    slot is left, so that resuming it would not help, and `is_paused` if a dead slot paused it."""
 
     id: UUID
     name: str | None
@@ -71,6 +71,7 @@ class ScheduleFacts(Struct, frozen=True):
     since: datetime | None
     error: str | None = None
     is_over: bool = False
+    is_paused: bool = False
 
 
 class EndpointFacts(Struct, frozen=True):
