@@ -384,6 +384,65 @@ def test_the_buttons_of_tenants_and_keys(hand: Hand, shop: Shop) -> None:
     shop.eventually(lambda: refusal(shop, rotated) == 401, "the refusal")
 
 
+def test_the_buttons_of_calendars(hand: Hand, shop: Shop) -> None:
+    target = {"type": "queue", "queue": "slots"}
+    rule = {"once_at": "2099-12-25T09:00:00Z", "calendar": "holidays", "roll": "next_day"}
+    hand.tab.open("/console/settings")
+    hand.press("New calendar")
+    hand.sure("Create the calendar", name="holidays", days="2099-12-24\n2099-12-31")
+    hand.done("Saved. 0 schedules changed their next fire.")
+    path = "/v1/calendars/holidays"
+    assert shop.ask("GET", path)["days"] == ["2099-12-24", "2099-12-31"]
+    made = shop.ask("POST", "/v1/schedules", rule | {"target": target})
+    hand.press("New calendar")
+    hand.sure("Create the calendar", name="holidays", days="2000-01-01")
+    expect(hand.dialog.get_by_role("alert")).to_have_text(re.compile("of this name. Change it"))
+    hand.press("Cancel", within=hand.dialog)
+    assert len(shop.ask("GET", path)["days"]) == 2
+    hand.press("Change the days off", within=hand.row("holidays"))
+    hand.sure("Save the days off", "Slots of its schedules", days="2099-12-24, 2099-12-25")
+    hand.done("Saved. 1 schedule changed its next fire.")
+    assert shop.ask("GET", path)["days"] == ["2099-12-24", "2099-12-25"]
+    shop.ask("DELETE", f"/v1/schedules/{made['id']}")
+    hand.press("Delete the calendar", within=hand.row("holidays"))
+    hand.sure("Delete 1 calendar", "that a schedule uses cannot be deleted")
+    hand.done("Deleted.")
+    assert shop.ask("GET", "/v1/calendars")["items"] == []
+
+
+def test_the_buttons_of_subscriptions(hand: Hand, shop: Shop) -> None:
+    shop.ask("PUT", "/v1/queues/mails", {})
+    hand.tab.open("/console/settings")
+    hand.press("New subscription")
+    hand.sure("Subscribe the queue", types="parcel.*", queue="mails")
+    hand.done("Subscribed.")
+    shop.ask("POST", "/v1/events", {"type": "parcel.sent", "data": 1})
+    assert len(shop.ask("GET", "/v1/queues/mails/messages")["items"]) == 1
+    hand.press("Unsubscribe", within=hand.row("parcel.*"))
+    hand.sure("Delete 1 subscription", "What waits in it stays.")
+    hand.done("Deleted.")
+    shop.ask("POST", "/v1/events", {"type": "parcel.sent", "data": 2})
+    assert len(shop.ask("GET", "/v1/queues/mails/messages")["items"]) == 1
+
+
+def test_the_buttons_of_limits(hand: Hand, shop: Shop) -> None:
+    hand.tab.open("/console/settings")
+    hand.press("New limit")
+    hand.sure("Create the limit", name="partner", rate="5", period_seconds="60")
+    hand.done("Saved.")
+    path = "/v1/limits/partner"
+    limit = {"name": "partner", "rate": 5, "period_seconds": 60, "concurrency": None}
+    assert shop.ask("GET", path) == limit
+    hand.press("Change the limit", within=hand.row("partner"))
+    hand.sure("Save the limit", "all queues and endpoints that name it", rate="", concurrency="3")
+    hand.done("Saved.")
+    assert shop.ask("GET", path) == limit | {"rate": None, "concurrency": 3}
+    hand.press("Delete the limit", within=hand.row("partner"))
+    hand.sure("Delete 1 limit", "are not limited by it any more")
+    hand.done("Deleted.")
+    assert shop.ask("GET", "/v1/limits")["items"] == []
+
+
 def test_the_buttons_for_all_tenants(hand: Hand, shop: Shop) -> None:
     hand.tab.open("/console/nodes")
     hand.press("Pause everything")

@@ -1,12 +1,13 @@
 // Settings: tenants and keys for the operator; calendars, limits and subscriptions for everybody.
 
-import { can, get, patch, post, remove, type Schemas } from '../api'
-import { useList, useLoad, type ReadPage } from '../load'
-import { A, Act, Ask, ask, Facts, Input, sayAndReload, Section, Show, State, Text, Time, Title } from '../parts'
+import { can, get, patch, post, put, remove, type Schemas } from '../api'
+import { useList, useLoad, type Page, type ReadPage } from '../load'
+import { A, Act, Area, Ask, ask, count, Facts, Input, sayAndReload, Section, Show, State, Text, Time, Title } from '../parts'
 import { path } from '../place'
 
 /** Rows of each list: there are four on the page. */
 const LIMIT = 50
+const READ = 200
 const useSettings = <T,>(name: string, topic: string, read: ReadPage<T>) => useList(name, read, [topic], { name, limit: LIMIT })
 const SCOPES = ['read', 'send', 'consume', 'manage', 'admin'] as const
 
@@ -187,8 +188,24 @@ function Keys({ tenant }: { tenant: string }) {
   )
 }
 
+/** Refuses a name that is taken: what has it would be changed. */
+async function checkIsNew<T extends { name: string }>(kind: string, name: string, read: (page: { limit: number; cursor?: string }) => Promise<Page<T>>): Promise<void> {
+  for (let cursor: string | null | undefined = undefined; cursor !== null; ) {
+    const page: Page<T> = await read({ limit: READ, cursor })
+    if (page.items.some((each) => each.name === name)) throw new Error(`There is a ${kind} of this name. Change it in its row.`)
+    cursor = page.next_cursor ?? null
+  }
+}
+
+const NameField = () => <Input label="Name" name="name" required maxLength={120} />
+const DaysField = ({ days }: { days: string[] }) => <Area label="Days off, one a line, such as 2027-12-25" name="days" value={days.join('\n')} />
+
 function Calendars() {
   const loaded = useSettings('calendars', 'calendar', (page, signal) => get('/v1/calendars', { query: page, signal }))
+  const save = async (calendar: string, days: string | undefined) => {
+    const { moved } = await put('/v1/calendars/{calendar}', { path: { calendar }, body: { days: (days ?? '').split(/[\s,]+/).filter(Boolean) } })
+    sayAndReload(`Saved. ${count(moved.length, 'schedule')} changed ${moved.length === 1 ? 'its' : 'their'} next fire.`, loaded)
+  }
   return (
     <Section
       title="Calendars: days off"
@@ -202,8 +219,53 @@ function Calendars() {
         ['days', (each) => each.days.length, 'num'],
         ['next days off', (each) => each.days.filter((day) => day >= new Date().toISOString().slice(0, 10)).slice(0, 5).join(', ')],
         ['updated', (each) => <Time at={each.updated_at} />],
+        [
+          'actions',
+          ({ name, days }) => (
+            <div class="acts">
+              <Ask
+                needs="manage"
+                title={`Days off of ${name}`}
+                text="Slots of its schedules that are not due yet move at once."
+                fields={<DaysField days={days} />}
+                act="Save the days off"
+                run={(values) => save(name, values.days)}
+              >
+                Change the days off
+              </Ask>
+              <Ask
+                needs="manage"
+                title={`Delete the calendar ${name}?`}
+                text="A calendar that a schedule uses cannot be deleted."
+                act="Delete 1 calendar"
+                isDanger
+                run={() => remove('/v1/calendars/{calendar}', { path: { calendar: name } }).then(() => sayAndReload('Deleted.', loaded))}
+              >
+                Delete the calendar
+              </Ask>
+            </div>
+          ),
+        ],
       ]}
-    />
+    >
+      <Ask
+        needs="manage"
+        title="New calendar"
+        fields={
+          <>
+            <NameField />
+            <DaysField days={[]} />
+          </>
+        }
+        act="Create the calendar"
+        run={async ({ name = '', days }) => {
+          await checkIsNew('calendar', name, (page) => get('/v1/calendars', { query: page }))
+          await save(name, days)
+        }}
+      >
+        New calendar
+      </Ask>
+    </Section>
   )
 }
 
@@ -219,13 +281,57 @@ function Subscriptions() {
       columns={[
         ['types', (each) => <Text>{each.types}</Text>],
         ['queue', (each) => <A to={path('queues', each.queue)}><Text>{each.queue}</Text></A>],
+        [
+          'actions',
+          ({ types, queue }) => (
+            <Ask
+              needs="manage"
+              title={`Unsubscribe ${queue} from ${types}?`}
+              text="It gets no event that is published from now on. What waits in it stays."
+              act="Delete 1 subscription"
+              isDanger
+              run={() => remove('/v1/subscriptions', { query: { types, queue } }).then(() => sayAndReload('Deleted.', loaded))}
+            >
+              Unsubscribe
+            </Ask>
+          ),
+        ],
       ]}
-    />
+    >
+      <Ask
+        needs="manage"
+        title="New subscription"
+        text="Each event of these types that is published from now on is sent to the queue."
+        fields={
+          <>
+            <Input label="Types, such as order.*" name="types" required />
+            <Input label="Queue" name="queue" required />
+          </>
+        }
+        act="Subscribe the queue"
+        run={({ types = '', queue = '' }) => post('/v1/subscriptions', { body: { types, queue } }).then(() => sayAndReload('Subscribed.', loaded))}
+      >
+        New subscription
+      </Ask>
+    </Section>
   )
 }
 
+const LimitFields = ({ of }: { of?: Schemas['NamedLimit'] }) => (
+  <>
+    <Input label="Rate (empty: none)" name="rate" type="number" min={0} step="any" value={String(of?.rate ?? '')} />
+    <Input label="In so many seconds" name="period_seconds" type="number" min={0} step="any" required value={String(of?.period_seconds ?? 1)} />
+    <Input label="At once (empty: no limit)" name="concurrency" type="number" min={1} value={String(of?.concurrency ?? '')} />
+  </>
+)
+
 function Limits() {
   const loaded = useSettings('limits', 'limit', (page, signal) => get('/v1/limits', { query: page, signal }))
+  const save = async (limit_name: string, { rate, period_seconds, concurrency }: Record<string, string>) => {
+    const body = { rate: rate ? Number(rate) : null, period_seconds: Number(period_seconds), concurrency: concurrency ? Number(concurrency) : null }
+    await put('/v1/limits/{limit_name}', { path: { limit_name }, body })
+    sayAndReload('Saved.', loaded)
+  }
   return (
     <Section
       label="Named limits"
@@ -237,7 +343,46 @@ function Limits() {
         ['name', (each) => <Text>{each.name}</Text>],
         ['rate', (each) => (each.rate === null ? '–' : `${each.rate} in ${each.period_seconds} s`), 'num'],
         ['concurrency', (each) => each.concurrency ?? '–', 'num'],
+        [
+          'actions',
+          (each) => (
+            <div class="acts">
+              <Ask needs="manage" title={`Limit ${each.name}`} text="It holds for all queues and endpoints that name it." fields={<LimitFields of={each} />} act="Save the limit" run={(values) => save(each.name, values)}>
+                Change the limit
+              </Ask>
+              <Ask
+                needs="manage"
+                title={`Delete the limit ${each.name}?`}
+                text="Queues and endpoints that name it are not limited by it any more."
+                act="Delete 1 limit"
+                isDanger
+                run={() => remove('/v1/limits/{limit_name}', { path: { limit_name: each.name } }).then(() => sayAndReload('Deleted.', loaded))}
+              >
+                Delete the limit
+              </Ask>
+            </div>
+          ),
+        ],
       ]}
-    />
+    >
+      <Ask
+        needs="manage"
+        title="New limit"
+        text="Queues and endpoints that name it share it."
+        fields={
+          <>
+            <NameField />
+            <LimitFields />
+          </>
+        }
+        act="Create the limit"
+        run={async ({ name = '', ...values }) => {
+          await checkIsNew('limit', name, (page) => get('/v1/limits', { query: page }))
+          await save(name, values)
+        }}
+      >
+        New limit
+      </Ask>
+    </Section>
   )
 }
