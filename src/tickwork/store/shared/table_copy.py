@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from hashlib import blake2b
+from itertools import zip_longest
 from typing import Any, Protocol
 from uuid import UUID
 
@@ -277,11 +278,11 @@ _FIELDS: dict[Kind, Callable[[Any], Any]] = {
 
 
 def _ended_records(text: str) -> list[tuple[Any, ...]]:
-    """The records of a chunk of the history."""
+    """The records of a chunk of the history. Those of SQLite lack last fields without a value."""
     return [
         tuple(
             value if value is None else _FIELDS.get(kind, _same)(value)
-            for (_, kind), value in zip(ENDED, record, strict=True)
+            for (_, kind), value in zip_longest(ENDED, record)
         )
         for record in json.loads(text)
     ]

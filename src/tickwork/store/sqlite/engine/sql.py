@@ -95,11 +95,21 @@ _PLAIN_ENDED = {
 }
 
 
+_ENDED_USUAL = 8
+"""So many of the first fields of a record are set in nearly every one; most records end there."""
+
+
 def _plain_ended() -> str:
-    """The record of a message that is acked, as values of JSON."""
-    return ", ".join(
+    """The record of a message that is acked, as JSON. Fields at the end that have no value are left
+    out if all rare ones have none."""
+    values = [
         _PLAIN_ENDED.get(name) or (f"nullif(hex(m.{name}), '')" if kind is Kind.ID else f"m.{name}")
         for name, kind in ENDED
+    ]
+    rare = [f"m.{name} IS NULL" for name, _ in ENDED[_ENDED_USUAL:] if name not in _PLAIN_ENDED]
+    return (
+        f"CASE WHEN NOT ?8 AND {' AND '.join(rare)} THEN "
+        f"json_array({', '.join(values[:_ENDED_USUAL])}) ELSE json_array({', '.join(values)}) END"
     )
 
 

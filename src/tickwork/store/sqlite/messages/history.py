@@ -172,16 +172,19 @@ def _marks(recorded: Sequence[EndedMessage]) -> Iterable[str]:
         ).marks
 
 
-def _record(message: EndedMessage) -> tuple[Any, ...]:
-    """A record in the order of `ENDED`."""
+def _record(message: EndedMessage) -> list[Any]:
+    """A record in the order of `ENDED`, without the last fields that have no value."""
     has_body = message.body is not None
-    return (
+    record = [
         _hex(message.id), message.outcome, message.reason, message.attempts, message.sent_at,
         message.started_at, message.type, message.source, message.key, message.event_id,
         message.correlation_id, message.causation_id, _hex(message.batch_id),
         _hex(message.schedule_id), message.slot, None if message.slot is None else message.run,
         message.content_type if has_body else None, message.body,
-    )  # fmt: skip
+    ]  # fmt: skip
+    while record[-1] is None:
+        record.pop()
+    return record
 
 
 def _hex(value: bytes | None) -> str | None:

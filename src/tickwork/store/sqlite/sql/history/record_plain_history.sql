@@ -3,7 +3,7 @@
 INSERT INTO tickwork_message_history (ended_at, drop_at, tenant, queue, node, records)
 SELECT
     ?1, ?2, ?3, ?4, (SELECT name FROM tickwork_nodes WHERE id = ?5),
-    json_group_array(json_array(/*plain_ended*/))
+    '[' || group_concat(/*plain_ended*/) || ']'
 FROM json_each(?6) AS seen CROSS JOIN tickwork_messages AS m ON m.place = seen.value
 WHERE m.queue_id = ?9
 RETURNING place
