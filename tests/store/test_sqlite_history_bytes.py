@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
+from time import thread_time
+
 import pytest
 
-from tests.store.acts import acked, pull, send, write
+from tests.store.acts import WORK, acked, new, pull, send, write
 from tickwork.core.message.history import HistorySelection
 from tickwork.core.model import DEFAULT
 from tickwork.store.sqlite import SqliteStore
+from tickwork.store.sqlite.engine.sql import SQL, joined_durations
+from tickwork.store.sqlite.engine.work import Transaction
+from tickwork.store.sqlite.messages.rows import as_json
 
 MESSAGES = 20
 BYTES_MAX = 120
@@ -39,3 +45,26 @@ async def test_a_record_with_one_rare_value_has_it(store: SqliteStore) -> None:
     await store.messages.settle(DEFAULT, acked(*await pull(store)))
     found = await store.history.page(DEFAULT, HistorySelection(correlation_id="order-7"), 10)
     assert [record.correlation_id for record in found.records] == ["order-7"]
+
+
+async def test_noting_many_messages_takes_no_longer_for_each_than_noting_few(
+    store: SqliteStore,
+) -> None:
+    few, many = 250, 4_000
+    await store.messages.send_bulk(DEFAULT, WORK, [new() for _ in range(many)])
+
+    def seconds(number: int, transaction: Transaction) -> float:
+        found = transaction.execute("SELECT place, queue_id FROM tickwork_messages").fetchall()
+        listed = as_json([place for place, _ in found[:number]])
+        took = joined_durations([0.001] * number)
+        values = (transaction.now, 0, "default", WORK, None, listed, took, False, found[0][1])
+        began = thread_time()
+        transaction.execute(SQL.count_plain_ended, values)
+        transaction.execute(SQL.record_plain_history, values).fetchall()
+        return thread_time() - began
+
+    first, other = [
+        min([await write(store, partial(seconds, number)) for _ in range(3)])
+        for number in (few, many)
+    ]
+    assert other / first < 4 * many / few

@@ -6,7 +6,7 @@ each step releases the GIL and has to get it back. Times are stored as microseco
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any, TypeVar
@@ -78,10 +78,10 @@ CLAIMED_COLUMNS = (
 columns that nearly always have their default are left out if all of them do."""
 
 TOOK_DIGITS = 15
-"""Digits of a duration in microseconds, in a text of many."""
+"""Digits of a duration in microseconds, among many."""
 
 _STARTED_AT = (
-    "CASE WHEN ?7 = '' THEN m.claimed_at "
+    "CASE WHEN ?7 = x'' THEN m.claimed_at "
     f"ELSE ?1 - CAST(substr(?7, seen.key * {TOOK_DIGITS} + 1, {TOOK_DIGITS}) AS INTEGER) END"
 )
 _PLAIN_ENDED = {
@@ -178,6 +178,12 @@ def from_microseconds(microseconds: int) -> datetime:
 def microseconds(seconds: float) -> int:
     """A duration in microseconds."""
     return round(seconds * _PER_SECOND)
+
+
+def joined_durations(seconds: Iterable[float]) -> bytes:
+    """Durations in microseconds, of `TOOK_DIGITS` digits each. They are bytes: SQLite reads a text
+    from its start for each part of it."""
+    return "".join([f"{microseconds(took):0{TOOK_DIGITS}d}" for took in seconds]).encode()
 
 
 def id_bytes(value: UUID) -> bytes:

@@ -18,8 +18,8 @@ from tickwork.core.message.history import (
 )
 from tickwork.store.sqlite.engine.sql import (
     SQL,
-    TOOK_DIGITS,
     from_microseconds,
+    joined_durations,
     microseconds,
     to_microseconds,
 )
@@ -142,9 +142,9 @@ class PlainHistory(NamedTuple):
         queue = kept_history(transaction, queue_id)
         if queue is None:
             return
-        long = ""
+        long = b""
         if None not in self.took:
-            long = "".join([f"{microseconds(took or 0):0{TOOK_DIGITS}d}" for took in self.took])
+            long = joined_durations(took or 0 for took in self.took)
         values = (
             transaction.now, queue.drop_at, self.tenant, queue.queue, self.holder, self.rowids,
             long, queue.has_bodies, queue_id,

@@ -41,6 +41,7 @@ from tickwork.store.sqlite.engine.sql import (
     for_rows,
     from_microseconds,
     in_chunks,
+    joined_durations,
     microseconds,
 )
 from tickwork.store.sqlite.engine.work import Transaction
@@ -116,7 +117,7 @@ class FiringWriter(EffectWriter[FiringResult]):
         """Records successes, and shows them on their schedules or completes these."""
         listed = rows.as_json(rowids)
         ids = b"".join([new_id().bytes for _ in effects])
-        long = "".join([f"{microseconds(end.took_seconds):0{TOOK_DIGITS}d}" for end in effects])
+        long = joined_durations(end.took_seconds for end in effects)
         values = (listed, ids, long, TOOK_DIGITS, transaction.now)
         transaction.execute(SQL.record_successes, values)
         transaction.execute(SQL.show_successes, (listed, *AFTER_SUCCESS))
