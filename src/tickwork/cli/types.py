@@ -43,7 +43,7 @@ def _shown(found: MessageType) -> Shown:
     for declared in found.declared:
         handlers = ", ".join(declared.handlers) or "nothing: it only sends"
         yield f"{declared.queue}: {declared.app}, version {declared.version}, handled by {handlers}"
-        yield json.dumps(declared.schema, indent=2)
+        yield from json.dumps(declared.schema, indent=2).splitlines()
     if not found.declared:
         yield f"no app declares {found.type}"
 
