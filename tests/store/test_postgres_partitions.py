@@ -14,6 +14,7 @@ from tests.conformance.acts import ALL, make_queue, pull_one, send, settle
 from tests.conformance.barriers import rival
 from tests.stores.clock import VirtualClock
 from tests.stores.home import Home
+from tickwork.core.message.history import HistoryDefault, drop_at
 from tickwork.core.model import DEFAULT, SYSTEM, Ending, Fate
 from tickwork.core.schedule.firing import FIRINGS_KEPT_SECONDS, FiringResult, FiringStatus
 from tickwork.errors import StoreUnavailable
@@ -55,17 +56,14 @@ async def prune(store: Store) -> int:
     return (await store.pruner.prune(SYSTEM, ALL)).firings
 
 
-async def days(url: str) -> dict[str, int]:
-    """Number of records per partition, including empty ones."""
+async def days(url: str, table: str = "tickwork_firings") -> dict[str, int]:
+    """Number of rows per partition, including empty ones."""
     connection = await asyncpg.connect(url)
     names = await connection.fetch(
-        "SELECT inhrelid::regclass::text FROM pg_inherits "
-        "WHERE inhparent = 'tickwork_firings'::regclass"
+        f"SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = '{table}'::regclass"
     )
     found = {
-        name.removeprefix("tickwork_firings_"): await connection.fetchval(
-            f"SELECT count(*) FROM {name}"
-        )
+        name.removeprefix(f"{table}_"): await connection.fetchval(f"SELECT count(*) FROM {name}")
         for (name,) in names
     }
     await connection.close()
@@ -184,3 +182,22 @@ async def test_a_new_database_has_partitions_for_its_first_days(postgres_url: st
         for first in firsts
     ]
     assert made in expected
+
+
+@on_postgres
+async def test_records_of_the_history_are_dropped_with_the_partition_of_their_hour(
+    home: Home, store: Store, clock: VirtualClock
+) -> None:
+    """None is in the default partition, whose rows are deleted."""
+    await prune(store)
+    await send(store)
+    held = (await pull_one(store)).current_claim
+    await settle(store, Ending(claim=held, fate=Fate.ACK))
+    hour = f"{drop_at(clock.now(), HistoryDefault().history_seconds):%Y%m%d%H}"
+    found = await days(home.url, "tickwork_message_history")
+    assert (found[hour], found["default"]) == (1, 0)
+    clock.advance(seconds=DAY_SECONDS + 7_200)
+    await prune(store)
+    found = await days(home.url, "tickwork_message_history")
+    assert hour not in found
+    assert found["default"] == 0
