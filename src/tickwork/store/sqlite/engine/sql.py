@@ -96,7 +96,7 @@ _PLAIN_ENDED = {
 
 
 _ENDED_USUAL = 8
-"""So many of the first fields of a record are set in nearly every one; most records end there."""
+"""Number of first fields of a record that are set in nearly every one; most records end there."""
 
 
 def _plain_ended() -> str:
