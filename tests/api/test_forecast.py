@@ -104,6 +104,25 @@ async def test_one_shots_of_all_tenants_are_listed_until_they_fire(
     await store.close()
 
 
+async def test_the_capacity_says_when_a_queue_falls_behind(http: Http) -> None:
+    settings = {"rate_per_second": 0.1}
+    assert (await http.put("/v1/queues/q", json=settings)).status_code == 201
+    hour = (datetime.now(UTC).hour + 12) % 24  # Never the present minute.
+    for _ in range(12):
+        body = {
+            "daily_time": {"hour": hour, "minute": 30},
+            "target": {"type": "queue", "queue": "q"},
+        }
+        assert (await http.post("/v1/schedules", json=body)).status_code == 201
+    found = (await http.get("/v1/capacity")).json()
+    assert (found["ok"], found["slots"], found["hours"]) == (False, 12, 24)
+    (late,) = found["shortfalls"]
+    assert (late["name"], late["late_seconds"], late["limited_by"]) == ("q", 120.0, "rate_limit")
+    assert late["words"].startswith(f"at {hour:02}:30 UTC 12 slots for queue q; its limit allows 6")
+    assert (found["lanes"][0]["verdict"], found["lanes"][0]["permits"]) == ("late", 0)
+    problem(await http.get("/v1/capacity?hours=0"), 422, "invalid_input")
+
+
 async def test_the_topology_is_what_the_database_has(http: Http) -> None:
     await make_queue(http)
     body = {"types": "content.*", "queue": "q"}

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from tickwork.cli import app, session
 
 REMOTE = """
-audit · batches cancel create items list show watch · calendars delete list put show ·
+audit · capacity · batches cancel create items list show watch · calendars delete list put show ·
 cluster narrow pause resume show widen · dead discard edit groups list replay show ·
 deliveries list recover resend show ·
 endpoints create delete disable enable list rotate-secret show stats test update ·
@@ -38,7 +38,7 @@ workflows check replay
 """
 """Commands that need a database."""
 
-ALONE = "copy · explain · init · next · run · services list · topology check"
+ALONE = "copy · explain · init · next · run · services list · topology check · what-if"
 """Commands that need neither, or find the database in an app."""
 
 WITHOUT_JSON = {"up", "run", "listen"}
@@ -64,6 +64,7 @@ MORE = {
     "endpoints update": ["--url", "https://example.com"],
     "workflows replay": [],
     "workflows check": [],
+    "what-if": ["--users", "10", "--seconds", "3"],
     "alerts set": ["--email", "ann@example.com"],
 }
 """Options that a command cannot do without."""

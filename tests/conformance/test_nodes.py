@@ -30,6 +30,7 @@ from tests.conformance.acts import (
     settle,
 )
 from tests.stores.clock import VirtualClock
+from tests.stores.home import KINDS
 from tickwork.core.model import (
     DEFAULT,
     LOST_CLAIMS_ALONE,
@@ -38,6 +39,7 @@ from tickwork.core.model import (
     REASON_WORKER_LOST,
     SYSTEM,
     Counts,
+    QueuePermits,
     Reaped,
     SettleResult,
     State,
@@ -405,3 +407,16 @@ async def test_a_suspect_is_settled_like_any_message(store: Store, clock: Virtua
     one, two = await claim(store, node, separate=True)
     assert await settle(store, ack(one), dead(two, reason="poison")) == SettleResult()
     assert await counts(store) == Counts(dead=1)
+
+
+@pytest.mark.parametrize("home", KINDS, indirect=True)
+async def test_the_permits_of_a_node_are_stored_until_it_leaves(store: Store) -> None:
+    permits = (QueuePermits("mail", 10), QueuePermits("bulk", 250, is_auto=True, is_batch=True))
+    joined = await store.nodes.join(
+        SYSTEM, new_id(), name="n", roles=["worker"], ttl_seconds=15, permits=permits
+    )
+    assert joined.permits == permits
+    assert (await store.nodes.heartbeat(SYSTEM, joined.id, 15)).permits == permits
+    assert [node.permits for node in await store.nodes.list(SYSTEM)] == [permits]
+    await store.nodes.leave(SYSTEM, joined.id)
+    assert await store.nodes.list(SYSTEM) == ()

@@ -62,6 +62,7 @@ PAGES = (
     "django",
     "web-frameworks",
     "forecast",
+    "capacity",
 )
 
 WALKS = ("first-hour", "what-to-look-at", "leader-or-disk", "own-transaction")

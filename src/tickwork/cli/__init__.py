@@ -37,6 +37,8 @@ COMMANDS = {
     "top": "top:top.top",
     "late": "cluster:top.late",
     "forecast": "forecast:top.forecast",
+    "capacity": "capacity:top.capacity",
+    "what-if": "capacity:top.what-if",
     "copy": "copy:top.copy",
     "import": "imports:imports",
     "upcoming": "firings:top.upcoming",

@@ -64,6 +64,7 @@ with client_extra("tickwork.Client"):
     )
 
 if TYPE_CHECKING:
+    from tickwork.core.queue.capacity import Capacity
     from tickwork.core.topology import Topology
 
 URL_VARIABLE = "TICKWORK_URL"
@@ -206,6 +207,14 @@ class Verbs(Noun[M], Generic[M]):
         for 90)."""
         asked = {"by": by, "since": since, "until": until, "queue": queue, "type": type}
         return Call("GET", at("v1", "performance"), answer(PerformanceAnswer), query=asked)
+
+    @verb
+    def capacity(self, *, hours: int = 24) -> Call[Capacity]:
+        """Whether the workers that run keep up with the slots of the coming hours: what each queue,
+        named limit and endpoint lets through, and when one falls behind."""
+        from tickwork.core.queue.capacity import Capacity
+
+        return Call("GET", at("v1", "capacity"), answer(Capacity), query={"hours": hours})
 
     @verb
     def cluster(self) -> Call[ClusterView]:

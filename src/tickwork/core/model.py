@@ -534,9 +534,20 @@ class Counts(Struct, frozen=True):
     dead: int = 0
 
 
+class QueuePermits(Struct, frozen=True, array_like=True):
+    """How many handlers of a queue a worker may run at a time. If `is_auto`, that is the most that
+    it scales to by itself; if `is_batch`, each of them gets a batch of messages."""
+
+    queue: str
+    permits: int
+    is_auto: bool = False
+    is_batch: bool = False
+
+
 class StoredNode(Struct, frozen=True):
     """A running process. Its claims are valid until `expires_at`, which each heartbeat extends.
-    `workflows` are the versions of workflows that it declares."""
+    `workflows` are the versions of workflows that it declares, `permits` what its worker may run at
+    a time."""
 
     id: UUID
     name: str
@@ -544,6 +555,7 @@ class StoredNode(Struct, frozen=True):
     started_at: datetime
     expires_at: datetime
     workflows: tuple[tuple[str, str | None], ...] = ()
+    permits: tuple[QueuePermits, ...] = ()
 
 
 class Reaped(Struct, frozen=True):

@@ -13,12 +13,15 @@ from tickwork.core.answers.search import Findings
 from tickwork.core.answers.wait import Wait
 from tickwork.core.fields import read_choice, read_instant
 from tickwork.core.health import HealthReport
+from tickwork.core.queue.capacity import Capacity
 from tickwork.core.queue.performance import Width
+from tickwork.core.schedule.forecast import FORECAST_HOURS
 from tickwork.core.topology import Topology
 from tickwork.core.trace import Trace
 from tickwork.core.usage import UsageWidth
 from tickwork.engine.app_engine import AppEngine
 from tickwork.ops import type_list
+from tickwork.ops.capacity import look_at_capacity
 from tickwork.ops.cluster import describe_cluster
 from tickwork.ops.cluster import pause_all as pause_cluster
 from tickwork.ops.cluster import resume_all as resume_cluster
@@ -109,6 +112,11 @@ class Overview:
             queue=queue,
             type=type,
         )
+
+    async def capacity(self, *, hours: int = FORECAST_HOURS) -> Capacity:
+        """Whether the workers that run keep up with the slots of the coming hours: what each queue,
+        named limit and endpoint lets through, and when one falls behind."""
+        return await look_at_capacity(await self._engine.context(), hours=hours)
 
     async def topology(self) -> Topology:
         """The queues with their settings, who consumes them, and the subscriptions."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from datetime import date, datetime, timedelta
+from typing import TypeVar
 
 from msgspec import structs
 
@@ -16,12 +17,15 @@ from tickwork.core.schedule.forecast import (
     AlikeSchedules,
     Forecast,
     Tally,
+    Target,
     TooManyDueTimes,
 )
 from tickwork.errors import FieldError, InvalidInput
 from tickwork.ops.context import Context
 from tickwork.ops.schedules.lookup import all_holidays, rule_with
 from tickwork.store.contract import Store
+
+T = TypeVar("T")
 
 WAITS_AT_MOST = timedelta(days=2)
 """Longest time that a planned slot waits for its due time: a day of jitter and a day of window."""
@@ -44,6 +48,37 @@ async def forecast(
     """Returns the firings of each minute of the coming hours, of one tenant or in the system scope
     of all. `window_seconds` asks for the effect of a fire window of that length.
     `InvalidInput` if that takes more than `due_times_max`."""
+    faults = _faults(context, hours)
+    if window_seconds is not None and not 1 <= window_seconds <= WINDOW_SECONDS_MAX:
+        fault = f"must be from 1 to {WINDOW_SECONDS_MAX}, not {window_seconds}"
+        faults.append(FieldError("window_seconds", fault))
+    if faults:
+        raise InvalidInput(faults)
+    return await _counted(
+        context,
+        hours,
+        lambda tally: tally.forecast(window_seconds),
+        on_progress=on_progress,
+        due_times_max=due_times_max,
+    )
+
+
+async def firings_by_target(
+    context: Context, *, hours: int = FORECAST_HOURS, due_times_max: int | None = None
+) -> tuple[datetime, dict[Target, tuple[int, ...]]]:
+    """Returns the first minute, and the firings of each minute from it on by target. `InvalidInput`
+    if that takes more than `due_times_max`."""
+    if faults := _faults(context, hours):
+        raise InvalidInput(faults)
+    return await _counted(
+        context,
+        hours,
+        lambda tally: (tally.start, tally.minutes_of_targets()),
+        due_times_max=due_times_max,
+    )
+
+
+def _faults(context: Context, hours: int) -> list[FieldError]:
     faults = []
     if context.scope.owner is not None:
         fault = "cannot be forecast alone: a forecast is that of a tenant; use app.schedules"
@@ -51,17 +86,23 @@ async def forecast(
     if not 1 <= hours <= FORECAST_HOURS_MAX:
         fault = f"must be from 1 to {FORECAST_HOURS_MAX}, not {hours}"
         faults.append(FieldError("hours", fault))
-    if window_seconds is not None and not 1 <= window_seconds <= WINDOW_SECONDS_MAX:
-        fault = f"must be from 1 to {WINDOW_SECONDS_MAX}, not {window_seconds}"
-        faults.append(FieldError("window_seconds", fault))
-    if faults:
-        raise InvalidInput(faults)
+    return faults
+
+
+async def _counted(
+    context: Context,
+    hours: int,
+    counts_of: Callable[[Tally], T],
+    *,
+    on_progress: Progress | None = None,
+    due_times_max: int | None = None,
+) -> T:
     now = await context.store.now()
     widened = await context.store.nodes.widened_seconds(SYSTEM)
     tally = Tally(now, hours, widened_seconds=widened, due_times_max=due_times_max)
     try:
         await _add_all(context, tally, now, hours, on_progress)
-        return await asyncio.to_thread(tally.forecast, window_seconds)
+        return await asyncio.to_thread(counts_of, tally)
     except TooManyDueTimes:
         fault = (
             f"has more than {due_times_max:,} firings to compute in {hours} hours; ask for fewer"

@@ -29,7 +29,7 @@ from contextlib import asynccontextmanager, suppress
 from uuid import UUID
 
 from tickwork.clock import monotonic
-from tickwork.core.model import SYSTEM
+from tickwork.core.model import SYSTEM, QueuePermits
 from tickwork.errors import NodeExpired, StoreError, TickworkError
 from tickwork.service.loop import run_forever
 from tickwork.service.observe import NodeEvents
@@ -83,11 +83,13 @@ class Node:
         name: str,
         roles: Sequence[str],
         workflows: Sequence[tuple[str, str | None]] = (),
+        permits: Sequence[QueuePermits] = (),
         observer: NodeEvents | None = None,
         ttl_seconds: float = TTL_SECONDS,
         pager: Pager | None = None,
     ) -> None:
         self.workflows = workflows
+        self.permits = tuple(permits)
         self._open_store = open_store
         self._name = name
         self._roles = tuple(roles)
@@ -240,6 +242,7 @@ class Node:
                 roles=roles,
                 ttl_seconds=self._ttl_seconds,
                 workflows=self.workflows,
+                permits=self.permits,
             )
             self._renewed(began)
 

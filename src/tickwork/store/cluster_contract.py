@@ -11,6 +11,7 @@ from uuid import UUID
 from tickwork.core.message.dead_letter import Pace, Replayed, Selection
 from tickwork.core.model import (
     Pruned,
+    QueuePermits,
     Reaped,
     Scope,
     StoredNode,
@@ -42,8 +43,10 @@ class Nodes(Protocol):
         roles: Sequence[str],
         ttl_seconds: float,
         workflows: Sequence[tuple[str, str | None]] = (),
+        permits: Sequence[QueuePermits] = (),
     ) -> StoredNode:
-        """Starts a lease under a new id. `workflows` are the versions that the node declares."""
+        """Starts a lease under a new id. `workflows` are the versions that the node declares,
+        `permits` what its worker may run."""
 
     async def heartbeat(
         self, scope: Scope, node_id: UUID, ttl_seconds: float, hold_seconds: float | None = None

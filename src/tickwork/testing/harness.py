@@ -349,6 +349,7 @@ class Harness:
             roles=ROLES,
             ttl_seconds=TTL_SECONDS_MAX,
             workflows=self._node.workflows,
+            permits=self._node.permits,
         )
         await self._scheduler.hold()
 

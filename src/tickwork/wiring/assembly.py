@@ -59,19 +59,21 @@ async def assemble(
     With `virtual_clock` (monotonic seconds) all times come from it, and the caller keeps the node's
     lease: it is always trusted. The store must use the same virtual clock.
     """
-    from tickwork.service.isolation import Isolator
+    from tickwork.service.isolation import Isolator, permits_of
     from tickwork.service.node import Node
     from tickwork.service.observe import ClockOffset
     from tickwork.service.worker.claim import Claimer, WorkerContext
     from tickwork.service.worker.worker import open_worker
     from tickwork.workflow.versions import declared_versions
 
+    consumers = tuple(consumers)
     is_virtual = virtual_clock is not None
     node = Node(
         open_node_store,
         name=node_name,
         roles=sorted(roles),
         workflows=declared_versions(registry.workflows) if Role.WORKER in roles else (),
+        permits=permits_of(consumers) if Role.WORKER in roles else (),
         observer=observer,
         pager=pager,
     )

@@ -19,6 +19,7 @@ from tickwork.core.answers.message_type import MessageType
 from tickwork.core.answers.queue import Statistics, Usage
 from tickwork.core.health import HealthReport
 from tickwork.core.model import QueuePosition
+from tickwork.core.queue.capacity import Capacity
 from tickwork.core.schedule.forecast import (
     DUE_TIMES_MAX,
     FORECAST_HOURS,
@@ -29,6 +30,7 @@ from tickwork.core.schedule.forecast import (
 from tickwork.core.schedule.widen import WIDEN_SECONDS_MAX
 from tickwork.core.topology import Topology
 from tickwork.core.usage import UsageWidth
+from tickwork.ops.capacity import look_at_capacity
 from tickwork.ops.cluster import describe_cluster, pause_all, resume_all, widen_windows
 from tickwork.ops.context import Context
 from tickwork.ops.forecast import forecast as count_firings
@@ -201,3 +203,11 @@ async def forecast(
         window_seconds=window_seconds,
         due_times_max=DUE_TIMES_MAX,
     )
+
+
+@routes.get("/v1/capacity", "Headroom of the workers", needs=Permission.READ)
+async def capacity(context: NamedDependency[Context], hours: Hours = FORECAST_HOURS) -> Capacity:
+    """Returns whether the workers that run keep up with the slots of the coming hours: what each
+    queue, named limit and endpoint lets through in a minute, by what was measured in the last day,
+    the permits and the limits, and when one falls behind. The worst are first."""
+    return await look_at_capacity(context, hours=hours, due_times_max=DUE_TIMES_MAX)

@@ -27,6 +27,7 @@ from uuid import UUID
 from msgspec import Struct, structs
 
 from tickwork.core.answers.ids import Prefix, public_id
+from tickwork.core.delivery.target import DELIVERIES_QUEUE
 from tickwork.core.limits import ENTITIES_PREFIX, RUNS_QUEUE_PREFIX
 from tickwork.core.schedule.due_times import NOBODY, due_times, spread_shares
 from tickwork.core.schedule.model import depends_on_id
@@ -100,6 +101,14 @@ class Target(NamedTuple):
 
 
 OTHERS = Target("others", "")
+
+
+def queue_of(target: Target) -> str:
+    """The queue whose consumers handle the firings for a target."""
+    for prefix, kind in _PREFIXES.items():
+        if target.kind == kind:
+            return prefix + target.name
+    return target.name if target.kind == "queue" else DELIVERIES_QUEUE
 
 
 def target_of(queue: str, kind: str | None, address: str | None) -> Target:
@@ -284,6 +293,11 @@ class Tally:
         ]
         self._waiting: dict[tuple[Target, Rule, str], _Waiting] = {}
 
+    @property
+    def start(self) -> datetime:
+        """The first minute: that of now."""
+        return self._span.start
+
     def add(self, page: Iterable[AlikeSchedules]) -> None:
         """Adds a page of schedules."""
         for alike in page:
@@ -334,6 +348,15 @@ class Tally:
             windows=tuple(WindowEffect(window, self._peak_with(window)) for window in windows),
             widened_seconds=self._widened_seconds,
         )
+
+    def minutes_of_targets(self) -> dict[Target, tuple[int, ...]]:
+        """The firings of each minute by target, of all schedules that were added. Of targets beyond
+        `TARGETS_MAX` those of all together."""
+        self._count()
+        return {
+            target: tuple(round(firings) for firings in minutes)
+            for target, minutes in self._targets.items()
+        }
 
     def _target(self, target: Target, minutes: list[float]) -> TargetShare:
         peak = max(range(len(minutes)), key=minutes.__getitem__)

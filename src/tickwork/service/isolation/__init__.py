@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -18,6 +18,7 @@ from tickwork import spans
 from tickwork.app.declarations import Consumer, HandlerDeclaration
 from tickwork.app.isolation import Isolation
 from tickwork.app.message import ClaimedMessage
+from tickwork.core.model import QueuePermits
 from tickwork.core.queue.rate_limit import AUTO_CONCURRENCY_MAX
 from tickwork.service.isolation.process_pool import ProcessPool
 from tickwork.service.isolation.threads import AbandonedHandlers, ThreadPool
@@ -75,3 +76,16 @@ def auto_permits_max(consumer: Consumer) -> int:
     if any(handler.isolation is Isolation.PROCESS for handler in handlers):
         return min(PROCESSES_PER_CORE * (os.cpu_count() or 1), AUTO_CONCURRENCY_MAX)
     return AUTO_CONCURRENCY_MAX
+
+
+def permits_of(consumers: Iterable[Consumer]) -> tuple[QueuePermits, ...]:
+    """What a worker with these consumers may run at a time."""
+    return tuple(
+        QueuePermits(
+            consumer.queue.name,
+            consumer.max_concurrency or auto_permits_max(consumer),
+            is_auto=consumer.max_concurrency is None,
+            is_batch=consumer.batch is not None,
+        )
+        for consumer in consumers
+    )

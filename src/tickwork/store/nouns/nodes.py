@@ -10,7 +10,7 @@ from uuid import UUID
 import msgspec
 
 from tickwork.core.limits import check_node, check_system, check_ttl
-from tickwork.core.model import Scope, StoredNode
+from tickwork.core.model import QueuePermits, Scope, StoredNode
 from tickwork.errors import NodeExpired
 from tickwork.store.shared.columns import Kind
 from tickwork.store.steps import NOW, Noun, Row, Statement, Steps, changes, reads, writes
@@ -24,6 +24,7 @@ _PAUSED_AT = Statement("paused_at", paused_at=Kind.TIME)
 _WIDEN = Statement("widen")
 _WIDENED_SECONDS = Statement("widened_seconds")
 
+_PERMITS = msgspec.json.Decoder(tuple[QueuePermits, ...])
 _WORKFLOWS = msgspec.json.Decoder(tuple[tuple[str, str | None], ...])
 
 
@@ -40,12 +41,16 @@ class Nodes(Noun):
         roles: Sequence[str],
         ttl_seconds: float,
         workflows: Sequence[tuple[str, str | None]] = (),
+        permits: Sequence[QueuePermits] = (),
     ) -> Steps[StoredNode]:
         check_system(scope)
         check_node(name, roles)
         check_ttl(ttl_seconds)
         declared = msgspec.json.encode([*workflows]).decode()
-        row = yield from _JOIN.fetch_row(NOW, node_id, name, [*roles], ttl_seconds, declared)
+        allowed = msgspec.json.encode([*permits]).decode()
+        row = yield from _JOIN.fetch_row(
+            NOW, node_id, name, [*roles], ttl_seconds, declared, allowed
+        )
         if row is None:
             # An earlier answer was lost, or the id is used twice: a heartbeat shows which.
             return (yield from _renew(node_id, ttl_seconds, None))
@@ -103,5 +108,9 @@ def _renew(node_id: UUID, ttl_seconds: float, hold_seconds: float | None) -> Ste
 
 
 def _node(row: Row) -> StoredNode:
-    lists = {"roles": tuple(row["roles"]), "workflows": _WORKFLOWS.decode(row["workflows"])}
+    lists = {
+        "roles": tuple(row["roles"]),
+        "workflows": _WORKFLOWS.decode(row["workflows"]),
+        "permits": _PERMITS.decode(row["permits"]),
+    }
     return StoredNode(**{**row, **lists})
