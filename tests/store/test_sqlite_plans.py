@@ -14,7 +14,7 @@ BY_PLACE = "INTEGER PRIMARY KEY"
 BY_SLOT = "tickwork_messages_slot"
 
 SORTED = {
-    *("find_claimable_suspects", "claimed_kinds", "newer_due", "find_trace"),
+    *("find_claimable_suspects", "claimed_kinds", "count_plain_ended", "newer_due", "find_trace"),
     *("ready_window_end", "key_window_end", "keys_window_end", "correlated_window_end"),
     *("choose_probe", "planned_slots"),
 }
@@ -71,6 +71,7 @@ SEARCHES = {
     "give_back_unknown": {BY_PLACE},
     "claim": {BY_PLACE},
     "claimed_kinds": {BY_PLACE},
+    "count_plain_ended": {BY_PLACE},
     "claimed_by": {"tickwork_messages_holder"},
     "claimed_rowid": {BY_KEY},
     "message_rowids": {BY_KEY},
