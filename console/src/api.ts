@@ -56,13 +56,7 @@ type PathsOf<M extends Method> = {
 }[keyof paths]
 type Operation<P extends keyof paths, M extends Method> = paths[P] extends { [K in M]: infer O } ? O : never
 type Json<R> = R extends { content: { 'application/json': infer T } } ? T : undefined
-type Answer<O> = O extends { responses: infer R }
-  ? R extends { 200: infer T }
-    ? Json<T>
-    : R extends { 201: infer T }
-      ? Json<T>
-      : undefined
-  : never
+type Answer<O> = O extends { responses: infer R } ? (R extends { 200: infer T } ? Json<T> : R extends { 201: infer T } ? Json<T> : undefined) : never
 type Query<O> = O extends { parameters: { query?: infer Q } } ? Q : never
 type Names<P> = P extends `${string}{${infer Name}}${infer Rest}` ? Name | Names<Rest> : never
 

@@ -149,7 +149,12 @@ export function Month({ marks, zone, off, month, onMonth, onPick }: Props & { mo
                       {off.has(day) && <span class="soft"> day off</span>}
                       {all.slice(0, SHOWN).map((mark) => (
                         <div key={mark.at}>
-                          <button type="button" class={`plain ${signOf(mark.state)[1]}`} onClick={() => onPick(mark.at)} aria-label={`${day} ${text(mark, zone)}`}>
+                          <button
+                            type="button"
+                            class={`plain ${signOf(mark.state)[1]}`}
+                            onClick={() => onPick(mark.at)}
+                            aria-label={`${day} ${text(mark, zone)}`}
+                          >
                             {signOf(mark.state)[0]} {clockInZone(mark.at, zone).slice(0, 5)}
                           </button>
                         </div>

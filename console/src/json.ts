@@ -28,9 +28,7 @@ export function parse(text: string): unknown {
     return JSON.stringify(MARK + token)
   })
   if (!found) return JSON.parse(text)
-  return JSON.parse(marked, (_, value: unknown) =>
-    typeof value === 'string' && value.startsWith(MARK) ? new Exact(value.slice(MARK.length)) : value,
-  )
+  return JSON.parse(marked, (_, value: unknown) => (typeof value === 'string' && value.startsWith(MARK) ? new Exact(value.slice(MARK.length)) : value))
 }
 
 export function stringify(value: unknown, indent = 0, before = ''): string {

@@ -22,13 +22,15 @@ document.addEventListener('visibilitychange', () => {
 })
 
 let collected = new Set<string>()
-let timer = 0
+let isCollecting = false
 
 function note(type: string): void {
   if (isPaused.value || !isVisible.value) return
   collected.add(type)
-  timer ||= window.setTimeout(() => {
-    timer = 0
+  if (isCollecting) return
+  isCollecting = true
+  setTimeout(() => {
+    isCollecting = false
     const types = [...collected]
     collected = new Set()
     // It may have been paused since.
@@ -44,7 +46,10 @@ export function readAgain(): void {
 const wait = (ms: number, stop: AbortSignal) =>
   new Promise<void>((resolve) => {
     const id = setTimeout(resolve, ms)
-    stop.addEventListener('abort', () => (clearTimeout(id), resolve()))
+    stop.addEventListener('abort', () => {
+      clearTimeout(id)
+      resolve()
+    })
   })
 
 /** Reads the stream until it ends. EventSource cannot send the header that names a tenant. */

@@ -1,19 +1,19 @@
 // The frame around all pages: who is signed in, where one can go, and keys of the keyboard.
 
 import { useSignal, useSignalEffect } from '@preact/signals'
-import { render, type AnyComponent } from 'preact'
-import { ErrorBoundary, lazy, LocationProvider, Route, Router, useLocation } from 'preact-iso'
+import { type AnyComponent, render } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
-import { can, get, lookWhoIsSignedIn, notice, Problem, session, signIn, signOut, tenant } from './api'
+import { ErrorBoundary, LocationProvider, lazy, Route, Router, useLocation } from 'preact-iso'
+import { can, get, lookWhoIsSignedIn, notice, type Problem, session, signIn, signOut, tenant } from './api'
 import { Banners } from './banners'
-import { isLive, isPaused, start } from './live'
-import { A, ask, Empty, explain, Question, said, say, Title } from './parts'
 import { Icon, Mark } from './icons'
-import { Search } from './search'
-import { href, usePlace } from './place'
-import { clock, CLOCKS, density } from './settings'
-import { browserZone } from './time'
+import { isLive, isPaused, start } from './live'
 import { Overview } from './pages/overview'
+import { A, ask, Empty, explain, Question, said, say, Title } from './parts'
+import { href, usePlace } from './place'
+import { Search } from './search'
+import { CLOCKS, clock, density } from './settings'
+import { browserZone } from './time'
 
 // The router gives each page the names in its path.
 type Page = AnyComponent<object>
@@ -76,11 +76,47 @@ type Place = [to: string, name: string, scope: 'read' | 'admin']
 
 const PLACES: [group: string, places: Place[]][] = [
   ['', [['/', 'Overview', 'read']]],
-  ['Plan', [['/schedules', 'Schedules', 'read'], ['/forecast', 'Forecast', 'read']]],
-  ['Work', [['/queues', 'Queues', 'read'], ['/messages', 'Messages', 'read'], ['/dead', 'Dead letters', 'read'], ['/operations', 'Operations', 'read'], ['/batches', 'Batches', 'read'], ['/types', 'Types', 'read']]],
-  ['Durable', [['/workflows', 'Workflows', 'read'], ['/entities', 'Entities', 'read']]],
-  ['Deliver', [['/endpoints', 'Endpoints', 'read'], ['/deliveries', 'Deliveries', 'read']]],
-  ['System', [['/nodes', 'Nodes', 'admin'], ['/usage', 'Usage', 'read'], ['/audit', 'Audit', 'read'], ['/settings', 'Settings', 'read']]],
+  [
+    'Plan',
+    [
+      ['/schedules', 'Schedules', 'read'],
+      ['/forecast', 'Forecast', 'read'],
+    ],
+  ],
+  [
+    'Work',
+    [
+      ['/queues', 'Queues', 'read'],
+      ['/messages', 'Messages', 'read'],
+      ['/dead', 'Dead letters', 'read'],
+      ['/operations', 'Operations', 'read'],
+      ['/batches', 'Batches', 'read'],
+      ['/types', 'Types', 'read'],
+    ],
+  ],
+  [
+    'Durable',
+    [
+      ['/workflows', 'Workflows', 'read'],
+      ['/entities', 'Entities', 'read'],
+    ],
+  ],
+  [
+    'Deliver',
+    [
+      ['/endpoints', 'Endpoints', 'read'],
+      ['/deliveries', 'Deliveries', 'read'],
+    ],
+  ],
+  [
+    'System',
+    [
+      ['/nodes', 'Nodes', 'admin'],
+      ['/usage', 'Usage', 'read'],
+      ['/audit', 'Audit', 'read'],
+      ['/settings', 'Settings', 'read'],
+    ],
+  ],
 ]
 
 const HELP: [string, string][] = [
@@ -111,8 +147,16 @@ function SignIn() {
       <p>
         Use an API key of this server. The first start of <code>tickwork up</code> prints one; <code>tickwork keys create</code> makes more.
       </p>
-      {notice.value && <p class="box" role="status">{notice.value} {tenant.value && <a href="/">Go to your own tenant</a>}</p>}
-      {error && <p class="box bad" role="alert">{error}</p>}
+      {notice.value && (
+        <p class="box" role="status">
+          {notice.value} {tenant.value && <a href="/">Go to your own tenant</a>}
+        </p>
+      )}
+      {error && (
+        <p class="box bad" role="alert">
+          {error}
+        </p>
+      )}
       <form onSubmit={submit}>
         <label class="field">
           API key
@@ -134,10 +178,18 @@ function TenantChoice() {
   const { set } = usePlace()
   const known = useSignal<string[]>([])
   useEffect(() => {
-    if (can('admin')) get('/v1/tenants', { query: { limit: 200 } }).then((page) => (known.value = page.items.map((each) => each.id))).catch(() => undefined)
+    if (can('admin'))
+      get('/v1/tenants', { query: { limit: 200 } })
+        .then((page) => (known.value = page.items.map((each) => each.id)))
+        .catch(() => undefined)
   }, [session.value])
   const own = session.value?.tenant ?? ''
-  if (!can('admin')) return <span class="soft">tenant <bdi>{own}</bdi></span>
+  if (!can('admin'))
+    return (
+      <span class="soft">
+        tenant <bdi>{own}</bdi>
+      </span>
+    )
   const current = tenant.value || own
   return (
     <label class="check soft">
@@ -167,7 +219,13 @@ function View() {
           ))}
         </select>
       </label>
-      <button type="button" class="quiet" aria-pressed={density.value === 'compact'} title="More rows on a page" onClick={() => (density.value = density.value === 'compact' ? 'cosy' : 'compact')}>
+      <button
+        type="button"
+        class="quiet"
+        aria-pressed={density.value === 'compact'}
+        title="More rows on a page"
+        onClick={() => (density.value = density.value === 'compact' ? 'cosy' : 'compact')}
+      >
         Compact
       </button>
     </>
@@ -193,7 +251,14 @@ function Frame() {
         <TenantChoice />
         {!who?.owner && <Search />}
         <span class="right">
-          <button type="button" class="live" data-is={isPaused.value ? 'paused' : isLive.value ? 'live' : 'polled'} aria-pressed={isPaused.value} onClick={() => (isPaused.value = !isPaused.value)} title="Pages read again when something happens (p)">
+          <button
+            type="button"
+            class="live"
+            data-is={isPaused.value ? 'paused' : isLive.value ? 'live' : 'polled'}
+            aria-pressed={isPaused.value}
+            onClick={() => (isPaused.value = !isPaused.value)}
+            title="Pages read again when something happens (p)"
+          >
             {isPaused.value ? 'Paused' : isLive.value ? 'Live' : 'Every 5 s'}
           </button>
           <View />
@@ -319,7 +384,12 @@ function App() {
     const timer = setTimeout(() => (said.value = ''), 12_000)
     return () => clearTimeout(timer)
   })
-  if (session.value === undefined) return <p class="soft signin" role="status">{said.value || 'Loading …'}</p>
+  if (session.value === undefined)
+    return (
+      <p class="soft signin" role="status">
+        {said.value || 'Loading …'}
+      </p>
+    )
   return (
     <>
       {session.value ? <Frame /> : <SignIn />}

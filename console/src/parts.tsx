@@ -56,7 +56,12 @@ export const Told = ({ children }: { children: string | null | undefined }) => (
 )
 
 const KINDS: Record<string, [page: string, prefix: string]> = {
-  schedule: ['schedules', 'sch_'], queue: ['queues', ''], batch: ['batches', 'bat_'], operation: ['operations', 'oper_'], dead: ['letters', 'dead_'], tenant: ['settings', ''],
+  schedule: ['schedules', 'sch_'],
+  queue: ['queues', ''],
+  batch: ['batches', 'bat_'],
+  operation: ['operations', 'oper_'],
+  dead: ['letters', 'dead_'],
+  tenant: ['settings', ''],
 }
 
 /** What a record of the audit is about, with a link to it. */
@@ -79,7 +84,11 @@ export function Time({ at, zone, isLong }: { at: string | null | undefined; zone
   const title = `${inZone(at, browserZone)} ${browserZone}${browserZone === 'UTC' ? '' : ` = ${inUtc(at)}`} · ${ago(at)}`
   if (!isLong && !zone && clock.value === 'relative') {
     const isNear = Math.abs(Date.parse(at) - now()) < DAY_MS
-    return <time dateTime={at} title={title}>{isNear ? agoBriefly(at, now()) : inZone(at, shown).slice(0, 16)}</time>
+    return (
+      <time dateTime={at} title={title}>
+        {isNear ? agoBriefly(at, now()) : inZone(at, shown).slice(0, 16)}
+      </time>
+    )
   }
   // Formatting a time is slow, and lists have many.
   const local = inZone(at, shown)
@@ -105,12 +114,42 @@ export function Spark({ of, label }: { of: readonly number[]; label: string }) {
 }
 
 const SIGNS: Record<string, [string, string]> = {
-  active: ['●', 'good'], succeeded: ['✓', 'good'], completed: ['✓', 'good'], delivered: ['✓', 'good'], done: ['✓', 'good'],
-  ready: ['●', 'busy'], running: ['▶', 'busy'], canary: ['◔', 'busy'], stopped: ['■', 'warn'], claimed: ['▶', 'busy'], processing: ['▶', 'busy'], started: ['▶', 'busy'],
-  planned: ['○', 'soft'], pending: ['○', 'soft'], waiting: ['○', 'soft'], delayed: ['◷', 'soft'], blocked: ['◧', 'soft'], filling: ['◔', 'soft'],
-  paused: ['‖', 'warn'], partial: ['◐', 'warn'], retrying: ['↻', 'warn'], late: ['◷', 'warn'], skipped: ['–', 'warn'], suspended: ['‖', 'warn'],
-  dead: ['✕', 'bad'], diverged: ['✕', 'bad'], failed: ['✕', 'bad'], parked: ['✕', 'bad'], expired: ['✕', 'bad'], failing: ['✕', 'bad'], revoked: ['✕', 'bad'],
-  cancelled: ['■', 'soft'], discarded: ['■', 'soft'], terminated: ['■', 'soft'], deleted: ['■', 'soft'], disabled: ['■', 'bad'],
+  active: ['●', 'good'],
+  succeeded: ['✓', 'good'],
+  completed: ['✓', 'good'],
+  delivered: ['✓', 'good'],
+  done: ['✓', 'good'],
+  ready: ['●', 'busy'],
+  running: ['▶', 'busy'],
+  canary: ['◔', 'busy'],
+  stopped: ['■', 'warn'],
+  claimed: ['▶', 'busy'],
+  processing: ['▶', 'busy'],
+  started: ['▶', 'busy'],
+  planned: ['○', 'soft'],
+  pending: ['○', 'soft'],
+  waiting: ['○', 'soft'],
+  delayed: ['◷', 'soft'],
+  blocked: ['◧', 'soft'],
+  filling: ['◔', 'soft'],
+  paused: ['‖', 'warn'],
+  partial: ['◐', 'warn'],
+  retrying: ['↻', 'warn'],
+  late: ['◷', 'warn'],
+  skipped: ['–', 'warn'],
+  suspended: ['‖', 'warn'],
+  dead: ['✕', 'bad'],
+  diverged: ['✕', 'bad'],
+  failed: ['✕', 'bad'],
+  parked: ['✕', 'bad'],
+  expired: ['✕', 'bad'],
+  failing: ['✕', 'bad'],
+  revoked: ['✕', 'bad'],
+  cancelled: ['■', 'soft'],
+  discarded: ['■', 'soft'],
+  terminated: ['■', 'soft'],
+  deleted: ['■', 'soft'],
+  disabled: ['■', 'bad'],
 }
 
 export const signOf = (state: string): [string, string] => SIGNS[state] ?? ['·', 'soft']
@@ -240,7 +279,11 @@ export function List<T>({ of, cursor = 'cursor', empty, ...rows }: ListOf<T>) {
     <Show of={of}>
       {({ items, next_cursor: next }) => (
         <>
-          <Table items={items} empty={next ? 'Nothing fits so far. The list is long, and not all of it was searched.' : query[cursor] ? 'This was the end of the list.' : empty} {...rows} />
+          <Table
+            items={items}
+            empty={next ? 'Nothing fits so far. The list is long, and not all of it was searched.' : query[cursor] ? 'This was the end of the list.' : empty}
+            {...rows}
+          />
           {(next || query[cursor]) && (
             <nav class="row" aria-label={`Pages of ${rows.label}`}>
               {query[cursor] && (
@@ -262,7 +305,21 @@ export function List<T>({ of, cursor = 'cursor', empty, ...rows }: ListOf<T>) {
 }
 
 /** A filter that is in the URL. One with an initial value always has one. */
-export function Filter({ name, label, choices, initial, hint, isNumber }: { name: string; label: string; choices?: readonly string[]; initial?: string; hint?: string; isNumber?: boolean }) {
+export function Filter({
+  name,
+  label,
+  choices,
+  initial,
+  hint,
+  isNumber,
+}: {
+  name: string
+  label: string
+  choices?: readonly string[]
+  initial?: string
+  hint?: string
+  isNumber?: boolean
+}) {
   const { query, set } = usePlace()
   const value = query[name] ?? initial ?? ''
   // What is typed stays while the page shows new data; another value in the URL replaces it.
@@ -282,7 +339,15 @@ export function Filter({ name, label, choices, initial, hint, isNumber }: { name
           ))}
         </select>
       ) : (
-        <input type="search" inputMode={isNumber ? 'numeric' : undefined} value={typed} placeholder={hint} onInput={(event) => setTyped(event.currentTarget.value)} onChange={change} data-search />
+        <input
+          type="search"
+          inputMode={isNumber ? 'numeric' : undefined}
+          value={typed}
+          placeholder={hint}
+          onInput={(event) => setTyped(event.currentTarget.value)}
+          onChange={change}
+          data-search
+        />
       )}
     </label>
   )
@@ -308,7 +373,7 @@ export function Facts({ of }: { of: [string, ComponentChildren][] }) {
 export function Json({ value, label, isText }: { value: unknown; label: string; isText?: boolean }) {
   const text = isText && typeof value === 'string' ? value : stringify(value, 2)
   return (
-    <pre dir="auto" tabIndex={0} aria-label={label}>
+    <pre dir="auto" tabIndex={0} role="group" aria-label={label}>
       {text.slice(0, TEXT_SHOWN_MAX)}
       {text.length > TEXT_SHOWN_MAX && `\n… ${text.length - TEXT_SHOWN_MAX} more characters`}
     </pre>
@@ -336,9 +401,7 @@ export const say = (text: string): void => {
 }
 
 export const explain = (error: unknown): string =>
-  error instanceof Problem
-    ? [error.message, ...error.fields.map((each) => `${each.field}: ${each.message}`)].join(' ')
-    : String(error)
+  error instanceof Problem ? [error.message, ...error.fields.map((each) => `${each.field}: ${each.message}`)].join(' ') : String(error)
 
 /** The question that is asked before something is changed. */
 export function Question() {
@@ -393,7 +456,19 @@ export function Question() {
 }
 
 /** A button that is there for whoever has the scope. The server checks it again. */
-export function Act({ needs, children, onAct, isMain, isDanger }: { needs: Scope; children: ComponentChildren; onAct: () => void | Promise<void>; isMain?: boolean; isDanger?: boolean }) {
+export function Act({
+  needs,
+  children,
+  onAct,
+  isMain,
+  isDanger,
+}: {
+  needs: Scope
+  children: ComponentChildren
+  onAct: () => void | Promise<void>
+  isMain?: boolean
+  isDanger?: boolean
+}) {
   const [isBusy, setBusy] = useState(false)
   if (!can(needs)) return null
   const run = async () => {

@@ -39,7 +39,10 @@ export function Rates({ minutes }: { minutes: Schemas['LabeledCounts'][] }) {
         width: element.clientWidth,
         height: 180,
         series: [{}, ...LINES.map(([label, name, dash]) => ({ label, stroke: colour(name), width: 2, dash, points: { show: false } }))],
-        axes: [{ ...axis, values: (_: uPlot, all: number[]) => all.map((each) => clockInZone(new Date(each * 1000), zoneShown()).slice(0, 5)) }, { ...axis, incrs: WHOLE }],
+        axes: [
+          { ...axis, values: (_: uPlot, all: number[]) => all.map((each) => clockInZone(new Date(each * 1000), zoneShown()).slice(0, 5)) },
+          { ...axis, incrs: WHOLE },
+        ],
         scales: { y: { range: (_, __, high) => [0, Math.max(high * 1.1, 5)] } },
         cursor: { drag: { x: false, y: false }, y: false },
         hooks: { setCursor: [(plot: uPlot) => setPointed(plot.cursor.idx ?? null)] },
@@ -59,7 +62,7 @@ export function Rates({ minutes }: { minutes: Schemas['LabeledCounts'][] }) {
   const total = (name: string) => minutes.reduce((sum, each) => sum + (each.counts[name] ?? 0), 0)
   useEffect(() => {
     // A line at zero would only hide the axis.
-    LINES.forEach(([name], index) => chart.current?.setSeries(index + 1, { show: total(name) > 0 }))
+    for (const [index, [name]] of LINES.entries()) chart.current?.setSeries(index + 1, { show: total(name) > 0 })
     chart.current?.setData(data)
   }, [JSON.stringify(data)])
   return (

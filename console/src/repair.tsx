@@ -10,7 +10,13 @@ export type Problem = Schemas['HealthProblem']
 export function Wrong({ problem }: { problem: Problem }) {
   const [to, values] = linkTo(problem)
   const text = <Text>{problem.what}</Text>
-  return to ? <A to={to} values={values}>{text}</A> : text
+  return to ? (
+    <A to={to} values={values}>
+      {text}
+    </A>
+  ) : (
+    text
+  )
 }
 
 /** The status by which the list of schedules shows those of a problem. */
@@ -53,20 +59,48 @@ export function Repair({ problem: { code, name } }: { problem: Problem }) {
   const named = name ?? ''
   switch (code) {
     case 'cluster_paused':
-      return <Act needs="admin" onAct={end('Resumed.', () => post('/v1/cluster/resume'))}>Resume everything</Act>
+      return (
+        <Act needs="admin" onAct={end('Resumed.', () => post('/v1/cluster/resume'))}>
+          Resume everything
+        </Act>
+      )
     case 'windows_widened':
-      return <Act needs="admin" onAct={end('Narrowed.', () => post('/v1/cluster/widen', { body: { seconds: 0 } }))}>Narrow the windows</Act>
+      return (
+        <Act needs="admin" onAct={end('Narrowed.', () => post('/v1/cluster/widen', { body: { seconds: 0 } }))}>
+          Narrow the windows
+        </Act>
+      )
     case 'tenant_suspended':
-      return <Act needs="admin" onAct={end('Resumed.', () => post('/v1/tenants/{tenant}/resume', { path: { tenant: named } }))}>Resume the tenant</Act>
+      return (
+        <Act needs="admin" onAct={end('Resumed.', () => post('/v1/tenants/{tenant}/resume', { path: { tenant: named } }))}>
+          Resume the tenant
+        </Act>
+      )
     case 'queue_paused':
-      return <Act needs="manage" onAct={end('Resumed.', () => post('/v1/queues/{queue}/resume', { path: { queue: named } }))}>Resume the queue</Act>
+      return (
+        <Act needs="manage" onAct={end('Resumed.', () => post('/v1/queues/{queue}/resume', { path: { queue: named } }))}>
+          Resume the queue
+        </Act>
+      )
     case 'schedule_parked':
     case 'schedule_paused':
-      return name ? <Act needs="manage" onAct={end('Resumed.', () => post('/v1/schedules/{schedule}/resume', { path: { schedule: named } }))}>Resume the schedule</Act> : null
+      return name ? (
+        <Act needs="manage" onAct={end('Resumed.', () => post('/v1/schedules/{schedule}/resume', { path: { schedule: named } }))}>
+          Resume the schedule
+        </Act>
+      ) : null
     case 'schedule_dead':
-      return name ? <Act needs="manage" onAct={end('It runs once now.', () => post('/v1/schedules/{schedule}/trigger', { path: { schedule: named } }))}>Run it again</Act> : null
+      return name ? (
+        <Act needs="manage" onAct={end('It runs once now.', () => post('/v1/schedules/{schedule}/trigger', { path: { schedule: named } }))}>
+          Run it again
+        </Act>
+      ) : null
     case 'endpoint_disabled':
-      return name ? <Act needs="manage" onAct={end('Enabled: what waited is delivered.', () => post('/v1/endpoints/{endpoint}/enable', { path: { endpoint: named } }))}>Enable the endpoint</Act> : null
+      return name ? (
+        <Act needs="manage" onAct={end('Enabled: what waited is delivered.', () => post('/v1/endpoints/{endpoint}/enable', { path: { endpoint: named } }))}>
+          Enable the endpoint
+        </Act>
+      ) : null
     default:
       return null
   }

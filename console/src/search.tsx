@@ -1,7 +1,7 @@
 // The box at the top of every page: finds a thing of any kind by an id, a name, an owner, a key.
 
 import { useEffect, useRef, useState } from 'preact/hooks'
-import { get, tenant, type Schemas } from './api'
+import { get, type Schemas, tenant } from './api'
 import { Icon } from './icons'
 import { explain } from './parts'
 import { path, usePlace } from './place'
@@ -44,7 +44,10 @@ export function Search() {
       get('/v1/search', { query: { q: wanted }, signal: stop.signal })
         .then(({ items, is_cut }) => {
           const known = items.filter(({ kind }) => kind in PLACES)
-          setFound({ items: known, note: known.length ? (is_cut ? 'Five of each kind are shown.' : '') : 'Nothing has this id, or a name that begins with it.' })
+          setFound({
+            items: known,
+            note: known.length ? (is_cut ? 'Five of each kind are shown.' : '') : 'Nothing has this id, or a name that begins with it.',
+          })
         })
         .catch((error: unknown) => stop.signal.aborted || setFound({ items: [], note: explain(error) }))
     }, WAIT_MS)
@@ -77,15 +80,30 @@ export function Search() {
       <label>
         <span class="unseen">Find anything</span>
         <input
-          ref={box} type="search" value={text} placeholder="Find an id, name, owner, key …" autocomplete="off" spellcheck={false} data-find
-          {...COMBOBOX} aria-expanded={isOpen} aria-controls="found" aria-activedescendant={isOpen && found.items.length ? `found-${at}` : undefined}
-          onInput={(event) => setText(event.currentTarget.value)} onKeyDown={onKey}
+          ref={box}
+          type="search"
+          value={text}
+          placeholder="Find an id, name, owner, key …"
+          autocomplete="off"
+          spellcheck={false}
+          data-find
+          {...COMBOBOX}
+          aria-expanded={isOpen}
+          aria-controls="found"
+          aria-activedescendant={isOpen && found.items.length ? `found-${at}` : undefined}
+          onInput={(event) => setText(event.currentTarget.value)}
+          onKeyDown={onKey}
         />
       </label>
       <div id="found" class="found" role="listbox" aria-label="What was found" hidden={!isOpen}>
         {found?.items.map((finding, index) => (
           <button
-            type="button" role="option" tabIndex={-1} id={`found-${index}`} key={`${finding.kind} ${finding.parent} ${finding.id}`} aria-selected={index === at}
+            type="button"
+            role="option"
+            tabIndex={-1}
+            id={`found-${index}`}
+            key={`${finding.kind} ${finding.parent} ${finding.id}`}
+            aria-selected={index === at}
             onClick={() => open(finding)}
           >
             <Icon of={PLACES[finding.kind]![0]} />
@@ -93,14 +111,28 @@ export function Search() {
               <bdi>{finding.name}</bdi>
               <span class="soft">
                 {finding.kind.replace('_', ' ')}
-                {finding.parent && <> of <bdi>{finding.parent}</bdi></>}
-                {finding.note && <> · <bdi>{finding.note}</bdi></>}
+                {finding.parent && (
+                  <>
+                    {' '}
+                    of <bdi>{finding.parent}</bdi>
+                  </>
+                )}
+                {finding.note && (
+                  <>
+                    {' '}
+                    · <bdi>{finding.note}</bdi>
+                  </>
+                )}
               </span>
             </span>
           </button>
         ))}
       </div>
-      {isOpen && found.note && <p class="found note soft" role="status">{found.note}</p>}
+      {isOpen && found.note && (
+        <p class="found note soft" role="status">
+          {found.note}
+        </p>
+      )}
     </search>
   )
 }

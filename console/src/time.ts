@@ -19,12 +19,16 @@ function format(zone: string, options: Intl.DateTimeFormatOptions): Intl.DateTim
 }
 
 const WHOLE: Intl.DateTimeFormatOptions = {
-  year: 'numeric', month: '2-digit', day: '2-digit', hour: '2-digit', minute: '2-digit', second: '2-digit',
+  year: 'numeric',
+  month: '2-digit',
+  day: '2-digit',
+  hour: '2-digit',
+  minute: '2-digit',
+  second: '2-digit',
 }
 
 export const inZone = (at: string | Date, zone: string): string => format(zone, WHOLE).format(new Date(at))
-export const dayInZone = (at: string | Date, zone: string): string =>
-  format(zone, { year: 'numeric', month: '2-digit', day: '2-digit' }).format(new Date(at))
+export const dayInZone = (at: string | Date, zone: string): string => format(zone, { year: 'numeric', month: '2-digit', day: '2-digit' }).format(new Date(at))
 export const clockInZone = (at: string | Date, zone: string): string =>
   format(zone, { hour: '2-digit', minute: '2-digit', second: '2-digit' }).format(new Date(at))
 export const inUtc = (at: string | Date): string => `${inZone(at, 'UTC')} UTC`
@@ -35,7 +39,8 @@ export function duration(seconds: number): string {
   if (exact < 0.9995) return `${Math.round(exact * 1000)} ms`
   const size = exact < 3600 ? Math.round(exact) : Math.round(exact / 60) * 60
   if (size < 60) return `${size} s`
-  const [whole, name, rest, part] = size < 3600 ? [60, 'min', 1, 's'] as const : size < 86400 ? [3600, 'h', 60, 'min'] as const : [86400, 'd', 3600, 'h'] as const
+  const [whole, name, rest, part] =
+    size < 3600 ? ([60, 'min', 1, 's'] as const) : size < 86400 ? ([3600, 'h', 60, 'min'] as const) : ([86400, 'd', 3600, 'h'] as const)
   const left = Math.floor((size % whole) / rest)
   return `${Math.floor(size / whole)} ${name}${left ? ` ${left} ${part}` : ''}`
 }

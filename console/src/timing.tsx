@@ -2,7 +2,7 @@
 
 import type { InputHTMLAttributes } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
-import { post, type Problem, type Schemas } from './api'
+import { type Problem, post, type Schemas } from './api'
 import { Failure, Table, Time } from './parts'
 import { browserZone } from './time'
 
@@ -91,13 +91,20 @@ function timingOf(values: Values): Timing {
   const [hour, minute] = values.time.split(':').map(Number)
   const { timezone } = values
   switch (values.kind) {
-    case 'cron': return { cron_expr: values.cron, timezone }
-    case 'every': return { interval_seconds: Number(values.seconds), timezone }
-    case 'daily': return { daily_time: { hour, minute }, timezone }
-    case 'weekly': return { weekly_time: { day_of_week: values.days, hour, minute }, timezone }
-    case 'monthly': return { monthly_time: { day: values.day === 'last' ? 'last' : Number(values.day), hour, minute }, timezone }
-    case 'once': return { once_at: values.once, timezone }
-    case 'rrule': return { rrule: values.rrule, start_at: values.start, timezone }
+    case 'cron':
+      return { cron_expr: values.cron, timezone }
+    case 'every':
+      return { interval_seconds: Number(values.seconds), timezone }
+    case 'daily':
+      return { daily_time: { hour, minute }, timezone }
+    case 'weekly':
+      return { weekly_time: { day_of_week: values.days, hour, minute }, timezone }
+    case 'monthly':
+      return { monthly_time: { day: values.day === 'last' ? 'last' : Number(values.day), hour, minute }, timezone }
+    case 'once':
+      return { once_at: values.once, timezone }
+    case 'rrule':
+      return { rrule: values.rrule, start_at: values.start, timezone }
   }
 }
 
@@ -187,7 +194,12 @@ export function usePreview(rule: Timing | undefined, number: number): { preview?
 /** What a timing means: words, warnings and fires in its zone and UTC. */
 export function Meaning({ preview, error, zone, onPick }: { preview?: Preview; error?: Problem; zone: string; onPick?: (at: string) => void }) {
   if (error) return <Failure error={error} />
-  if (!preview) return <p class="soft" role="status">Computing the next fires …</p>
+  if (!preview)
+    return (
+      <p class="soft" role="status">
+        Computing the next fires …
+      </p>
+    )
   return (
     <>
       <p class="words">{preview.description}</p>

@@ -2,7 +2,7 @@
 
 import { get, post, type Schemas } from '../api'
 import { useList, useLoad } from '../load'
-import { A, Act, amount, ask, count, Facts, Filter, List, say, Show, State, Text, Time, Title } from '../parts'
+import { A, Act, amount, ask, count, Facts, Filter, List, Show, State, say, Text, Time, Title } from '../parts'
 import { path, usePlace } from '../place'
 import { between, duration } from '../time'
 
@@ -26,7 +26,14 @@ export function Batches() {
         id={(each) => each.id}
         empty="There is no batch. A batch counts up to a million messages together, and says when all are done."
         columns={[
-          ['created', (each) => <A to={path('batches', each.id)}><Time at={each.created_at} /></A>],
+          [
+            'created',
+            (each) => (
+              <A to={path('batches', each.id)}>
+                <Time at={each.created_at} />
+              </A>
+            ),
+          ],
           ['status', (each) => <State is={each.status} />],
           ['queue', (each) => <Text>{each.queue}</Text>],
           ['progress', (each) => <Progress of={each} />],
@@ -40,13 +47,16 @@ export function Batch({ id }: { id: string }) {
   const { query } = usePlace()
   const { status = 'failed' } = query
   const batch = useLoad(id, (signal) => get('/v1/batches/{batch}', { path: { batch: id }, signal }), ['batch', 'message.'])
-  const items = useList(`items ${id} ${status}`, (page, signal) => get('/v1/batches/{batch}/items', { path: { batch: id }, query: { status, ...page }, signal }), [
-    'batch',
-    'message.',
-  ])
+  const items = useList(
+    `items ${id} ${status}`,
+    (page, signal) => get('/v1/batches/{batch}/items', { path: { batch: id }, query: { status, ...page }, signal }),
+    ['batch', 'message.'],
+  )
   return (
     <>
-      <Title kind="Batch" note={batch.data && <State is={batch.data.status} />}>{id}</Title>
+      <Title kind="Batch" note={batch.data && <State is={batch.data.status} />}>
+        {id}
+      </Title>
       <Show of={batch}>
         {(data) => (
           <>
@@ -104,7 +114,15 @@ export function Batch({ id }: { id: string }) {
           ['status', (each) => <State is={each.status} />],
           ['attempts', (each) => each.attempts ?? '–', 'num'],
           ['took', (each) => (each.started_at && each.finished_at ? duration(between(each.started_at, each.finished_at)) : '–'), 'num'],
-          ['error', (each) => <>{each.reason} <Text>{each.error ?? ''}</Text></>, 'wide'],
+          [
+            'error',
+            (each) => (
+              <>
+                {each.reason} <Text>{each.error ?? ''}</Text>
+              </>
+            ),
+            'wide',
+          ],
         ]}
       />
     </>

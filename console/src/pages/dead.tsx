@@ -2,16 +2,20 @@
 
 import type { TargetedSubmitEvent } from 'preact'
 import { useState } from 'preact/hooks'
-import { get, patch, post, type Problem, type Schemas } from '../api'
+import { get, type Problem, patch, post, type Schemas } from '../api'
 import { stringify } from '../json'
 import { ROWS, useList, useLoad } from '../load'
-import { A, Act, amount, ask, bounded, count, Facts, Failure, Filter, Input, Json, List, say, Show, State, Table, Text, Time, Title } from '../parts'
+import { A, Act, amount, ask, bounded, count, Facts, Failure, Filter, Input, Json, List, Show, State, say, Table, Text, Time, Title } from '../parts'
 import { path, usePlace } from '../place'
 import { WhyBox } from './messages'
 
 export function DeadQueues() {
   const { query } = usePlace()
-  const loaded = useLoad(`stats ${query.cursor}`, (signal) => get('/v1/stats', { query: { limit: ROWS, cursor: query.cursor }, signal }), ['message.', 'queue.', 'dead'])
+  const loaded = useLoad(`stats ${query.cursor}`, (signal) => get('/v1/stats', { query: { limit: ROWS, cursor: query.cursor }, signal }), [
+    'message.',
+    'queue.',
+    'dead',
+  ])
   const page = { ...loaded, data: loaded.data && { items: loaded.data.queues.filter((each) => each.counts.dead), next_cursor: loaded.data.next_cursor } }
   return (
     <>
@@ -23,7 +27,14 @@ export function DeadQueues() {
         id={(each) => each.queue}
         empty="No queue has a dead letter."
         columns={[
-          ['queue', (each) => <A to={path('dead', each.queue)}><Text>{each.queue}</Text></A>],
+          [
+            'queue',
+            (each) => (
+              <A to={path('dead', each.queue)}>
+                <Text>{each.queue}</Text>
+              </A>
+            ),
+          ],
           ['dead letters', (each) => bounded(each, 'dead'), 'num'],
         ]}
       />
@@ -44,11 +55,20 @@ const chosenBy = ({ reason, fingerprint, type }: Schemas['DeadGroup']): Chosen =
 
 /** As it is in the URL, where nothing is empty. */
 const inUrl = ({ reason, fingerprint, type, no_type }: Chosen) => ({
-  reason, fingerprint, no_error: fingerprint === '' ? 'yes' : undefined, type, no_type: no_type ? 'yes' : undefined, failed_before: undefined,
+  reason,
+  fingerprint,
+  no_error: fingerprint === '' ? 'yes' : undefined,
+  type,
+  no_type: no_type ? 'yes' : undefined,
+  failed_before: undefined,
 })
 
 const fromUrl = ({ reason, fingerprint, no_error, type, no_type, failed_before }: Record<string, string>): Chosen => ({
-  reason, fingerprint: no_error ? '' : fingerprint, type: no_type ? undefined : type, no_type: no_type ? true : undefined, failed_before,
+  reason,
+  fingerprint: no_error ? '' : fingerprint,
+  type: no_type ? undefined : type,
+  no_type: no_type ? true : undefined,
+  failed_before,
 })
 
 const words = ({ reason, fingerprint, type, no_type, failed_before }: Chosen): string =>
@@ -79,7 +99,11 @@ const Background = ({ letters }: { letters: number }) => (
 )
 
 /** Starts an operation on dead letters; returns its page. */
-async function begin(kind: Schemas['OperationKind'], selection: Record<string, unknown>, pace: { canary?: number; rate_per_second?: number } = {}): Promise<string> {
+async function begin(
+  kind: Schemas['OperationKind'],
+  selection: Record<string, unknown>,
+  pace: { canary?: number; rate_per_second?: number } = {},
+): Promise<string> {
   const { id } = await post('/v1/operations', { body: { kind, selection, ...pace } })
   say('Started. The processes of the cluster carry it on.')
   return path('operations', id)
@@ -165,7 +189,14 @@ export function DeadLetters({ queue }: { queue: string }) {
             id={(each) => stringify(chosenBy(each))}
             empty="This queue has no unresolved dead letter."
             columns={[
-              ['reason', (each) => <button type="button" class="plain" onClick={() => set(inUrl(chosenBy(each)))}>{each.reason}</button>],
+              [
+                'reason',
+                (each) => (
+                  <button type="button" class="plain" onClick={() => set(inUrl(chosenBy(each)))}>
+                    {each.reason}
+                  </button>
+                ),
+              ],
               ['error', (each) => <Text>{each.example ?? each.fingerprint}</Text>, 'wide'],
               ['type', (each) => <Text>{each.type}</Text>],
               ['dead letters', (each) => amount(each.letters), 'num'],
@@ -206,7 +237,14 @@ export function DeadLetters({ queue }: { queue: string }) {
         id={(each) => each.id}
         empty={words(filters) ? 'No dead letter fits these filters.' : 'This queue has no dead letter.'}
         columns={[
-          ['failed', (each) => <A to={path('letters', each.id)}><Time at={each.failed_at} /></A>],
+          [
+            'failed',
+            (each) => (
+              <A to={path('letters', each.id)}>
+                <Time at={each.failed_at} />
+              </A>
+            ),
+          ],
           ['reason', (each) => each.reason],
           ['error', (each) => <Text>{each.summary?.slice(0, 200)}</Text>, 'wide'],
           ['type', (each) => <Text>{each.type}</Text>],
@@ -233,6 +271,10 @@ export function Letter({ id }: { id: string }) {
 function Whole({ letter, reload }: { letter: Schemas['DeadLetter']; reload: () => void }) {
   const { query, set } = usePlace()
   const named = { path: { dead_letter: letter.id } }
+  const leave = () => {
+    reload()
+    set({ edit: undefined })
+  }
   const isOpen = letter.resolution === null
   return (
     <>
@@ -306,7 +348,7 @@ function Whole({ letter, reload }: { letter: Schemas['DeadLetter']; reload: () =
       <h2>Error</h2>
       <Json value={letter.error ?? 'none'} label="Error" isText />
       <h2>Body ({letter.content_type})</h2>
-      {query.edit && isOpen ? <EditBody letter={letter} onDone={() => (reload(), set({ edit: undefined }))} /> : <Json value={letter.body} label="Body" isText={letter.content_type !== 'json'} />}
+      {query.edit && isOpen ? <EditBody letter={letter} onDone={leave} /> : <Json value={letter.body} label="Body" isText={letter.content_type !== 'json'} />}
     </>
   )
 }

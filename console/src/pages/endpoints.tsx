@@ -2,7 +2,7 @@
 
 import { get, post, type Schemas } from '../api'
 import { useList, useLoad } from '../load'
-import { A, Act, ask, count, Facts, Filter, Input, List, say, Show, State, Text, Time, Title } from '../parts'
+import { A, Act, ask, count, Facts, Filter, Input, List, Show, State, say, Text, Time, Title } from '../parts'
 import { path, usePlace } from '../place'
 import { duration } from '../time'
 
@@ -32,7 +32,13 @@ export function Endpoints() {
               run: async ({ name, url, types }) => {
                 const made = await post('/v1/endpoints', { body: { name, url, types: (types ?? '').split(',').map((each) => each.trim()) } })
                 loaded.reload()
-                ask({ title: 'The signing secret', text: 'It is shown once. Give it to the receiver.', fields: <pre>{made.secret}</pre>, act: 'I have stored it', run: () => Promise.resolve() })
+                ask({
+                  title: 'The signing secret',
+                  text: 'It is shown once. Give it to the receiver.',
+                  fields: <pre>{made.secret}</pre>,
+                  act: 'I have stored it',
+                  run: () => Promise.resolve(),
+                })
               },
             })
           }
@@ -49,8 +55,22 @@ export function Endpoints() {
         id={(each) => each.id}
         empty="There is no endpoint. An endpoint is a URL that receives your events, signed and retried."
         columns={[
-          ['name', (each) => <A to={path('endpoints', each.id)}><Text>{each.name}</Text></A>],
-          ['health', (each) => <><State is={healthOf(each)} /> {each.health.failures_in_row > 0 && `${count(each.health.failures_in_row, 'failure')} in a row`}</>],
+          [
+            'name',
+            (each) => (
+              <A to={path('endpoints', each.id)}>
+                <Text>{each.name}</Text>
+              </A>
+            ),
+          ],
+          [
+            'health',
+            (each) => (
+              <>
+                <State is={healthOf(each)} /> {each.health.failures_in_row > 0 && `${count(each.health.failures_in_row, 'failure')} in a row`}
+              </>
+            ),
+          ],
           ['types', (each) => <Text>{each.types.join(', ')}</Text>],
           ['URL', (each) => <Text>{each.url}</Text>, 'wide'],
         ]}
@@ -71,7 +91,9 @@ export function Endpoint({ id }: { id: string }) {
     <Show of={loaded}>
       {(data) => (
         <>
-          <Title kind="Endpoint" note={<State is={healthOf(data)} />}>{data.name}</Title>
+          <Title kind="Endpoint" note={<State is={healthOf(data)} />}>
+            {data.name}
+          </Title>
           {data.disabled_reason && (
             <p class="box warn">
               Disabled: <Text>{data.disabled_reason}</Text>, <Time at={data.disabled_at} isLong />
@@ -185,11 +207,26 @@ export function Deliveries() {
         id={(each) => each.id}
         empty={endpoint || status || since ? 'No delivery fits these filters.' : 'No event was published for an endpoint yet.'}
         columns={[
-          ['published', (each) => <A to={path('deliveries', each.id)}><Time at={each.published_at} /></A>],
+          [
+            'published',
+            (each) => (
+              <A to={path('deliveries', each.id)}>
+                <Time at={each.published_at} />
+              </A>
+            ),
+          ],
           ['status', (each) => <State is={each.status} />],
           ['type', (each) => <Text>{each.type}</Text>],
           ['attempts', (each) => each.attempts, 'num'],
-          ['last answer', (each) => <>{each.last_code} <Text>{each.last_error?.slice(0, 120) ?? ''}</Text></>, 'wide'],
+          [
+            'last answer',
+            (each) => (
+              <>
+                {each.last_code} <Text>{each.last_error?.slice(0, 120) ?? ''}</Text>
+              </>
+            ),
+            'wide',
+          ],
           ['event', (each) => <Text>{each.event_id}</Text>],
         ]}
       />
@@ -202,7 +239,9 @@ export function Delivery({ id }: { id: string }) {
   const attempts = useLoad(`attempts ${id}`, (signal) => get('/v1/deliveries/{delivery}/attempts', { path: { delivery: id }, signal }), TOPICS)
   return (
     <>
-      <Title kind="Delivery" note={loaded.data && <State is={loaded.data.status} />}>{id}</Title>
+      <Title kind="Delivery" note={loaded.data && <State is={loaded.data.status} />}>
+        {id}
+      </Title>
       <Show of={loaded}>
         {(data) => (
           <>

@@ -3,7 +3,7 @@
 import { get, post, put, remove } from '../api'
 import { stringify } from '../json'
 import { useList, useLoad } from '../load'
-import { A, Act, amount, Area, ask, Facts, Filter, Input, Json, List, say, Show, Text, Time, Title, Told } from '../parts'
+import { A, Act, Area, amount, ask, Facts, Filter, Input, Json, List, Show, say, Text, Time, Title, Told } from '../parts'
 import { path, usePlace } from '../place'
 
 export function Entities({ type }: { type?: string }) {
@@ -23,7 +23,14 @@ function Types() {
         id={(each) => each.type}
         empty="There is no type of entities. An entity is an object with a key and storage of its own; an app registers its class."
         columns={[
-          ['type', (each) => <A to={path('entities', each.type)}><Text>{each.type}</Text></A>],
+          [
+            'type',
+            (each) => (
+              <A to={path('entities', each.type)}>
+                <Text>{each.type}</Text>
+              </A>
+            ),
+          ],
           ['entities', (each) => `${amount(each.entities)}${each.entities >= COUNTED_MAX ? '+' : ''}`, 'num'],
         ]}
       />
@@ -34,7 +41,11 @@ function Types() {
 function OfType({ type }: { type: string }) {
   const { query } = usePlace()
   const { prefix } = query
-  const loaded = useList(`entities ${type} ${prefix}`, (page, signal) => get('/v1/entities/{entity_type}', { path: { entity_type: type }, query: { prefix, ...page }, signal }), ['entity'])
+  const loaded = useList(
+    `entities ${type} ${prefix}`,
+    (page, signal) => get('/v1/entities/{entity_type}', { path: { entity_type: type }, query: { prefix, ...page }, signal }),
+    ['entity'],
+  )
   return (
     <>
       <Title kind="Entities of type">{type}</Title>
@@ -47,7 +58,14 @@ function OfType({ type }: { type: string }) {
         id={(each) => each.key}
         empty={prefix ? 'No key begins like that.' : 'No entity of this type is stored.'}
         columns={[
-          ['key', (each) => <A to={path('entities', type, each.key)}><Text>{each.key}</Text></A>],
+          [
+            'key',
+            (each) => (
+              <A to={path('entities', type, each.key)}>
+                <Text>{each.key}</Text>
+              </A>
+            ),
+          ],
           ['storage', (each) => `${amount(each.storage_bytes)} bytes`, 'num'],
           ['alarm', (each) => <Time at={each.alarm_at} />],
           ['schedules', (each) => each.schedules.length, 'num'],
@@ -66,7 +84,12 @@ function Whole({ type, name }: { type: string; name: string }) {
   const { go } = usePlace()
   const named = { path: { entity_type: type, key: name } }
   const loaded = useLoad(`${type} ${name}`, (signal) => get('/v1/entities/{entity_type}/{key}', { ...named, signal }), ['entity'])
-  const storage = useList(`storage ${type} ${name}`, (page, signal) => get('/v1/entities/{entity_type}/{key}/storage', { ...named, query: page, signal }), ['entity'], { limit: 50 })
+  const storage = useList(
+    `storage ${type} ${name}`,
+    (page, signal) => get('/v1/entities/{entity_type}/{key}/storage', { ...named, query: page, signal }),
+    ['entity'],
+    { limit: 50 },
+  )
   const waits = useLoad(`why ${type} ${name}`, (signal) => get('/v1/entities/{entity_type}/{key}/why', { ...named, signal }), ['entity'])
   return (
     <>
@@ -85,7 +108,10 @@ function Whole({ type, name }: { type: string; name: string }) {
               ),
               act: 'Call',
               run: async ({ method, args }) => {
-                const answer = await post('/v1/entities/{entity_type}/{key}/{method}', { path: { ...named.path, method: method ?? '' }, raw: `{"args":${args || '[]'}}` })
+                const answer = await post('/v1/entities/{entity_type}/{key}/{method}', {
+                  path: { ...named.path, method: method ?? '' },
+                  raw: `{"args":${args || '[]'}}`,
+                })
                 loaded.reload()
                 storage.reload()
                 ask({ title: 'The answer', fields: <Json value={answer.result ?? null} label="Result" />, act: 'Close', run: () => Promise.resolve() })

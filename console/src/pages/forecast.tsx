@@ -2,7 +2,7 @@
 
 import { can, get, type Schemas } from '../api'
 import { useLoad } from '../load'
-import { A, amount, count, Filter, Show, Table, Text, Time, Title, type Column } from '../parts'
+import { A, amount, type Column, count, Filter, Show, Table, Text, Time, Title } from '../parts'
 import { path, usePlace } from '../place'
 import { zoneShown } from '../settings'
 import { clockInZone } from '../time'
@@ -60,7 +60,8 @@ export function Forecast() {
                   (each) =>
                     each.causes.slice(0, 5).map((cause) => (
                       <div key={`${cause.rule} ${cause.target}`}>
-                        {amount(cause.firings)} of <A to={path('schedules', cause.schedule)}>{count(cause.schedules, 'schedule')}</A> <code>{cause.rule}</code> <Text>{cause.target}</Text>
+                        {amount(cause.firings)} of <A to={path('schedules', cause.schedule)}>{count(cause.schedules, 'schedule')}</A> <code>{cause.rule}</code>{' '}
+                        <Text>{cause.target}</Text>
                       </div>
                     )),
                 ],
@@ -75,7 +76,13 @@ export function Forecast() {
               columns={[
                 ['window', (each) => `${each.fire_window_seconds} s`],
                 ['firings in the busiest minute', (each) => amount(each.peak_firings), 'num'],
-                ...(can('admin') ? [['actions', (each) => <Widen seconds={each.fire_window_seconds}>Widen all windows</Widen>] as Column<Schemas['Forecast']['windows'][number]>] : []),
+                ...(can('admin')
+                  ? [
+                      ['actions', (each) => <Widen seconds={each.fire_window_seconds}>Widen all windows</Widen>] as Column<
+                        Schemas['Forecast']['windows'][number]
+                      >,
+                    ]
+                  : []),
               ]}
             />
             <h2>Targets</h2>
@@ -85,7 +92,14 @@ export function Forecast() {
               id={(each) => `${each.kind} ${each.name}`}
               empty="Nothing fires."
               columns={[
-                ['target', (each) => <><span class="soft">{each.kind}</span> <Text>{each.name}</Text></>],
+                [
+                  'target',
+                  (each) => (
+                    <>
+                      <span class="soft">{each.kind}</span> <Text>{each.name}</Text>
+                    </>
+                  ),
+                ],
                 ['firings', (each) => amount(each.firings), 'num'],
               ]}
             />
@@ -107,7 +121,14 @@ function Bars({ of }: { of: Schemas['Forecast'] }) {
     <div class="scroll" tabIndex={0} role="region" aria-label="Firings by minute">
       <svg class="chart" viewBox={`0 0 ${WIDTH} ${HEIGHT + 20}`} role="img" aria-label={`Firings a minute; at most ${high}`}>
         {bars.map((number, index) => (
-          <rect key={index} class={number > 2 * Math.max(of.median, 1) ? 'warn' : 'busy'} x={index * width} width={Math.max(width - 1, 1)} y={HEIGHT - (number / high) * HEIGHT} height={(number / high) * HEIGHT}>
+          <rect
+            key={index}
+            class={number > 2 * Math.max(of.median, 1) ? 'warn' : 'busy'}
+            x={index * width}
+            width={Math.max(width - 1, 1)}
+            y={HEIGHT - (number / high) * HEIGHT}
+            height={(number / high) * HEIGHT}
+          >
             <title>{`${clockInZone(new Date(start + index * each * 60_000), zoneShown()).slice(0, 5)}: ${number}`}</title>
           </rect>
         ))}

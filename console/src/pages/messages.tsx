@@ -1,8 +1,8 @@
 // One message, and everything of one correlation.
 
-import { get, remove, type Problem, type Schemas } from '../api'
+import { get, type Problem, remove, type Schemas } from '../api'
 import { useList, useLoad } from '../load'
-import { A, Act, ask, Facts, Failure, Filter, Json, List, Loading, say, Show, State, Table, Text, Time, Title, Told } from '../parts'
+import { A, Act, ask, Facts, Failure, Filter, Json, List, Loading, Show, State, say, Table, Text, Time, Title, Told } from '../parts'
 import { path, usePlace } from '../place'
 import { between, duration } from '../time'
 
@@ -15,7 +15,9 @@ export function Ended() {
   const { queue, type, key, event_id, correlation_id, since } = query
   const outcome = OUTCOMES.find((name) => name === query.outcome)
   const filters = { queue, type, outcome, key, event_id, correlation_id, since }
-  const loaded = useList(`history ${JSON.stringify(filters)}`, (page, signal) => get('/v1/history', { query: { ...filters, ...page }, signal }), ['message.'], { limit: 50 })
+  const loaded = useList(`history ${JSON.stringify(filters)}`, (page, signal) => get('/v1/history', { query: { ...filters, ...page }, signal }), ['message.'], {
+    limit: 50,
+  })
   return (
     <>
       <Title>Messages</Title>
@@ -25,7 +27,12 @@ export function Ended() {
       <div class="row">
         <Filter name="outcome" label="Outcome" choices={OUTCOMES} />
         {FILTERS.map((name) => (
-          <Filter key={name} name={name} label={name === 'since' ? 'Ended since' : `${name[0]!.toUpperCase()}${name.slice(1).replace('_', ' ')}`} hint={name === 'since' ? '2027-01-01T00:00:00Z' : undefined} />
+          <Filter
+            key={name}
+            name={name}
+            label={name === 'since' ? 'Ended since' : `${name[0]!.toUpperCase()}${name.slice(1).replace('_', ' ')}`}
+            hint={name === 'since' ? '2027-01-01T00:00:00Z' : undefined}
+          />
         ))}
       </div>
       <List
@@ -95,7 +102,9 @@ export function WhyBox({ of }: { of: ReturnType<typeof useLoad<Schemas['Wait']>>
       {(why) => (
         <div class="box">
           <p>
-            <strong><Told>{why.answer}</Told></strong>
+            <strong>
+              <Told>{why.answer}</Told>
+            </strong>
           </p>
           <p>
             <Told>{why.next}</Told>
@@ -126,7 +135,9 @@ export function Message({ id }: { id: string }) {
   const why = useLoad(`why ${id}`, (signal) => get('/v1/messages/{message_id}/why', { path: { message_id: id }, signal }), ['message.'])
   return (
     <>
-      <Title kind="Message" note={loaded.data && <State is={loaded.data.state} />}>{id}</Title>
+      <Title kind="Message" note={loaded.data && <State is={loaded.data.state} />}>
+        {id}
+      </Title>
       <h2>Why is it here?</h2>
       <WhyBox of={why} />
       {loaded.error?.status === 404 ? (
@@ -206,7 +217,14 @@ function Gone({ id, error }: { id: string; error: Problem }) {
 }
 
 type Node = Schemas['TraceNode']
-const PLACES: Record<string, string> = { message: 'messages', 'dead letter': 'letters', dead_letter: 'letters', delivery: 'deliveries', schedule: 'schedules', batch: 'batches' }
+const PLACES: Record<string, string> = {
+  message: 'messages',
+  'dead letter': 'letters',
+  dead_letter: 'letters',
+  delivery: 'deliveries',
+  schedule: 'schedules',
+  batch: 'batches',
+}
 const NODES_MAX = 200
 const ONGOING = new Set(['running', 'waiting', 'claimed', 'started', 'retrying'])
 
@@ -219,8 +237,13 @@ export function Trace({ id }: { id: string }) {
       <Title kind="Trace">{id}</Title>
       <Show of={loaded}>
         {(trace) => {
-          const all = flat(trace.nodes).slice(0, NODES_MAX).map(([node, depth], index) => ({ node, depth, index }))
-          const times = all.flatMap(({ node }) => [node.at, node.ended_at]).filter((each) => each != null).map((each) => Date.parse(each))
+          const all = flat(trace.nodes)
+            .slice(0, NODES_MAX)
+            .map(([node, depth], index) => ({ node, depth, index }))
+          const times = all
+            .flatMap(({ node }) => [node.at, node.ended_at])
+            .filter((each) => each != null)
+            .map((each) => Date.parse(each))
           const from = Math.min(...times)
           const span = Math.max(...times) - from || 1
           return (
@@ -241,7 +264,14 @@ export function Trace({ id }: { id: string }) {
                           {node.kind}{' '}
                         </span>
                         {node.kind === 'step' && <Text>{`${node.id} `}</Text>}
-                        {PLACES[node.kind] ? <A to={path(PLACES[node.kind]!, node.id)}><Text>{node.name}</Text></A> : <Text>{node.name}</Text>} <Text>{node.type ?? ''}</Text>
+                        {PLACES[node.kind] ? (
+                          <A to={path(PLACES[node.kind]!, node.id)}>
+                            <Text>{node.name}</Text>
+                          </A>
+                        ) : (
+                          <Text>{node.name}</Text>
+                        )}{' '}
+                        <Text>{node.type ?? ''}</Text>
                         {node.error && (
                           <div class="bad">
                             <Text>{node.error}</Text>
@@ -257,7 +287,12 @@ export function Trace({ id }: { id: string }) {
                     'when',
                     ({ node }) => {
                       const began = node.at ? ((Date.parse(node.at) - from) / span) * 100 : 0
-                      const long = node.at && !node.ended_at && ONGOING.has(node.state) ? 100 : node.at && node.ended_at ? (between(node.at, node.ended_at) * 100_000) / span : 0
+                      const long =
+                        node.at && !node.ended_at && ONGOING.has(node.state)
+                          ? 100
+                          : node.at && node.ended_at
+                            ? (between(node.at, node.ended_at) * 100_000) / span
+                            : 0
                       return (
                         <div class="bar busy">
                           <i style={{ left: `${began}%`, width: `${Math.min(long, 100 - began)}%` }} />

@@ -2,7 +2,7 @@
 
 import { get, post, type Schemas } from '../api'
 import { useList, useLoad } from '../load'
-import { A, amount, Ask, Facts, Filter, Json, List, sayAndReload, Show, State, Text, Time, Title } from '../parts'
+import { A, Ask, amount, Facts, Filter, Json, List, Show, State, sayAndReload, Text, Time, Title } from '../parts'
 import { path, usePlace } from '../place'
 
 type View = Schemas['OperationView']
@@ -32,9 +32,20 @@ export function Operations() {
         label="Operations"
         of={loaded}
         id={(each) => each.id}
-        empty={<>No operation was started in the last 30 days. <A to="/dead">Dead letters</A> can be replayed by one.</>}
+        empty={
+          <>
+            No operation was started in the last 30 days. <A to="/dead">Dead letters</A> can be replayed by one.
+          </>
+        }
         columns={[
-          ['started', (each) => <A to={path('operations', each.id)}><Time at={each.started_at} /></A>],
+          [
+            'started',
+            (each) => (
+              <A to={path('operations', each.id)}>
+                <Time at={each.started_at} />
+              </A>
+            ),
+          ],
           ['what', (each) => each.kind],
           ['state', (each) => <State is={each.state} />],
           ['progress', (each) => <Progress of={each} />],
@@ -58,7 +69,9 @@ export function Operation({ id }: { id: string }) {
   const loaded = useLoad(`operation ${id}`, (signal) => get('/v1/operations/{operation}', { path: { operation: id }, signal }), ['operation'])
   return (
     <>
-      <Title kind="Operation" note={loaded.data && <State is={loaded.data.state} />}>{id}</Title>
+      <Title kind="Operation" note={loaded.data && <State is={loaded.data.state} />}>
+        {id}
+      </Title>
       <Show of={loaded}>{(data) => <Whole of={data} reload={loaded.reload} />}</Show>
     </>
   )

@@ -2,7 +2,7 @@
 
 import { can, get, type Schemas } from '../api'
 import { Chart } from '../chart'
-import { useLoad, type Loaded } from '../load'
+import { type Loaded, useLoad } from '../load'
 import { A, amount, bounded, count, Failure, List, Loading, Show, Subject, Table, Text, Time, Title } from '../parts'
 import { path } from '../place'
 import { Repair, Wrong } from '../repair'
@@ -53,13 +53,29 @@ export function Overview() {
                   id={(each) => each.queue}
                   empty=""
                   columns={[
-                    ['queue', (each) => <A to={path('queues', each.queue)}><Text>{each.queue}</Text></A>],
+                    [
+                      'queue',
+                      (each) => (
+                        <A to={path('queues', each.queue)}>
+                          <Text>{each.queue}</Text>
+                        </A>
+                      ),
+                    ],
                     ['ready', (each) => bounded(each, 'ready'), 'num'],
-                    ['oldest waits', (each) => <span class={isSlow(each) ? 'warn' : ''}>{each.oldest_age_seconds === null ? '–' : duration(each.oldest_age_seconds)}</span>, 'num'],
+                    [
+                      'oldest waits',
+                      (each) => <span class={isSlow(each) ? 'warn' : ''}>{each.oldest_age_seconds === null ? '–' : duration(each.oldest_age_seconds)}</span>,
+                      'num',
+                    ],
                     ['failed or dead, 30 min', (each) => amount(failedOf(each)), 'num'],
                     [
                       'dead letters',
-                      (each) => (each.counts.dead ? <A to={path('dead', each.queue)}>{each.counts.dead === 1 ? '1 dead letter' : `${bounded(each, 'dead')} dead letters`}</A> : 0),
+                      (each) =>
+                        each.counts.dead ? (
+                          <A to={path('dead', each.queue)}>{each.counts.dead === 1 ? '1 dead letter' : `${bounded(each, 'dead')} dead letters`}</A>
+                        ) : (
+                          0
+                        ),
                       'num',
                     ],
                   ]}
@@ -87,8 +103,22 @@ export function Overview() {
                 id={(each) => `${each.schedule_id} ${each.fire_at}`}
                 empty={<NoSchedule />}
                 columns={[
-                  ['schedule', (each) => <A to={path('schedules', each.schedule_id ?? '')}><Text>{each.name ?? each.schedule_id}</Text></A>],
-                  ['at, in its zone and UTC', (each) => <><Time at={each.fire_at} zone={each.timezone} /> <span class="soft">{each.timezone === 'UTC' ? '' : each.timezone}</span></>],
+                  [
+                    'schedule',
+                    (each) => (
+                      <A to={path('schedules', each.schedule_id ?? '')}>
+                        <Text>{each.name ?? each.schedule_id}</Text>
+                      </A>
+                    ),
+                  ],
+                  [
+                    'at, in its zone and UTC',
+                    (each) => (
+                      <>
+                        <Time at={each.fire_at} zone={each.timezone} /> <span class="soft">{each.timezone === 'UTC' ? '' : each.timezone}</span>
+                      </>
+                    ),
+                  ],
                   ['in', (each) => ago(each.fire_at), 'num'],
                 ]}
               />
@@ -128,7 +158,12 @@ function summed(queues: Queue[]): Schemas['LabeledCounts'][] {
 
 const NoSchedule = () => (
   <>
-    No schedule fires. {can('manage') && <A to="/schedules" values={{ new: 'yes' }}>Create the first schedule</A>}
+    No schedule fires.{' '}
+    {can('manage') && (
+      <A to="/schedules" values={{ new: 'yes' }}>
+        Create the first schedule
+      </A>
+    )}
   </>
 )
 

@@ -3,11 +3,33 @@
 import { get, patch, post, put, type Schemas } from '../api'
 import { Chart } from '../chart'
 import { ROWS, useList, useLoad } from '../load'
-import { A, Act, amount, Area, Ask, ask, bounded, count, Facts, Filter, Input, List, say, Show, Spark, State, Table, Text, Time, Title, type Column } from '../parts'
+import {
+  A,
+  Act,
+  Area,
+  Ask,
+  amount,
+  ask,
+  bounded,
+  type Column,
+  count,
+  Facts,
+  Filter,
+  Input,
+  List,
+  Show,
+  Spark,
+  State,
+  say,
+  Table,
+  Text,
+  Time,
+  Title,
+} from '../parts'
 import { path, usePlace } from '../place'
 import { duration, lastMinutes } from '../time'
 
-type State = keyof Schemas['Counts']
+type Counted = keyof Schemas['Counts']
 
 export function Queues() {
   const { query } = usePlace()
@@ -16,7 +38,7 @@ export function Queues() {
   const known = new Map((stats.data?.queues ?? []).map((each) => [each.queue, each]))
   const shown = { ...loaded, data: loaded.data && { ...loaded.data, items: loaded.data.items.filter((each) => each.name.includes(query.name ?? '')) } }
   // The numbers come with the statistics, a moment later than the queues.
-  const number = (name: State): Column<Schemas['QueueAnswer']> => [name, (each) => (known.has(each.name) ? bounded(known.get(each.name)!, name) : '…'), 'num']
+  const number = (name: Counted): Column<Schemas['QueueAnswer']> => [name, (each) => (known.has(each.name) ? bounded(known.get(each.name)!, name) : '…'), 'num']
   return (
     <>
       <Title>Queues</Title>
@@ -45,9 +67,20 @@ export function Queues() {
         label="Queues"
         of={shown}
         id={(each) => each.name}
-        empty={query.name ? 'No queue on this page has such a name.' : 'There is no queue yet. An app declares its queues when it starts; make one here for consumers that pull.'}
+        empty={
+          query.name
+            ? 'No queue on this page has such a name.'
+            : 'There is no queue yet. An app declares its queues when it starts; make one here for consumers that pull.'
+        }
         columns={[
-          ['queue', (each) => <A to={path('queues', each.name)}><Text>{each.name}</Text></A>],
+          [
+            'queue',
+            (each) => (
+              <A to={path('queues', each.name)}>
+                <Text>{each.name}</Text>
+              </A>
+            ),
+          ],
           ['state', (each) => <State is={each.paused ? 'paused' : 'active'} />],
           [
             'sent, 30 min',
@@ -74,7 +107,13 @@ export function Queues() {
             'served by',
             (each) => (
               <>
-                {each.mode} {each.declared_by && <span class="soft">of the app <Text>{each.declared_by}</Text></span>} {each.shared && <span class="soft">shared</span>}
+                {each.mode}{' '}
+                {each.declared_by && (
+                  <span class="soft">
+                    of the app <Text>{each.declared_by}</Text>
+                  </span>
+                )}{' '}
+                {each.shared && <span class="soft">shared</span>}
               </>
             ),
           ],
@@ -85,13 +124,24 @@ export function Queues() {
 }
 
 const OPTIONAL: readonly string[] = ['rate_per_second', 'tenant_claimed_max', 'backlog_bytes_max']
-const SETTINGS = ['max_retries', 'timeout_seconds', 'retention_seconds', 'max_batch_size', 'rate_per_second', 'tenant_claimed_max', 'backlog_bytes_max'] as const
+const SETTINGS = [
+  'max_retries',
+  'timeout_seconds',
+  'retention_seconds',
+  'max_batch_size',
+  'rate_per_second',
+  'tenant_claimed_max',
+  'backlog_bytes_max',
+] as const
 
 export function Queue({ name }: { name: string }) {
   const queue = useLoad(
     name,
     async (signal) => {
-      const asked = [get('/v1/queues/{queue}', { path: { queue: name }, query: { counts: false }, signal }), get('/v1/stats', { query: { queue: name }, signal })] as const
+      const asked = [
+        get('/v1/queues/{queue}', { path: { queue: name }, query: { counts: false }, signal }),
+        get('/v1/stats', { query: { queue: name }, signal }),
+      ] as const
       const [data, { queues }] = await Promise.all(asked)
       return { ...data, own: queues[0]! }
     },
@@ -104,7 +154,9 @@ export function Queue({ name }: { name: string }) {
   }
   return (
     <>
-      <Title kind="Queue" note={queue.data && <State is={queue.data.paused ? 'paused' : 'active'} />}>{name}</Title>
+      <Title kind="Queue" note={queue.data && <State is={queue.data.paused ? 'paused' : 'active'} />}>
+        {name}
+      </Title>
       <Show of={queue}>
         {(data) => {
           const { own } = data
@@ -151,7 +203,16 @@ export function Queue({ name }: { name: string }) {
                   title={`Settings of ${name}`}
                   text={`${data.declared_by ? `The app ${data.declared_by} declares this queue: what it declares holds again when it starts. ` : ''}An empty field of the last three means no limit.`}
                   fields={SETTINGS.map((each) => (
-                    <Input key={each} label={each.replaceAll('_', ' ')} name={each} type="number" min={0} step="any" required={!OPTIONAL.includes(each)} value={String(data[each] ?? '')} />
+                    <Input
+                      key={each}
+                      label={each.replaceAll('_', ' ')}
+                      name={each}
+                      type="number"
+                      min={0}
+                      step="any"
+                      required={!OPTIONAL.includes(each)}
+                      value={String(data[each] ?? '')}
+                    />
                   ))}
                   act="Save the settings"
                   run={async (values) => {
@@ -204,7 +265,9 @@ export function Queue({ name }: { name: string }) {
                     empty=""
                     columns={[
                       ['type', (each) => <Text>{each.label}</Text>],
-                      ...(['sent', 'done', 'retried', 'dead'] as const).map((name): Column<Schemas['LabeledCounts']> => [name, (each) => amount(each.counts[name] ?? 0), 'num']),
+                      ...(['sent', 'done', 'retried', 'dead'] as const).map(
+                        (name): Column<Schemas['LabeledCounts']> => [name, (each) => amount(each.counts[name] ?? 0), 'num'],
+                      ),
                     ]}
                   />
                 </>
@@ -240,7 +303,8 @@ const USUAL = { minute: 'the last 60 minutes', hour: 'the last 24 hours', day: '
 
 type Fared = Schemas['TypePerformance']
 
-const half = (of: Schemas['Durations']): string => (of.p50_seconds === null ? '–' : [of.p50_seconds, of.p95_seconds, of.p99_seconds].map((each) => duration(each ?? 0)).join(' · '))
+const half = (of: Schemas['Durations']): string =>
+  of.p50_seconds === null ? '–' : [of.p50_seconds, of.p95_seconds, of.p99_seconds].map((each) => duration(each ?? 0)).join(' · ')
 
 const FARED: Column<Fared>[] = [
   ['type', (each) => <Text>{each.type ?? '(no type)'}</Text>],
@@ -256,7 +320,9 @@ function Performance({ queue }: { queue: string }) {
   const { query } = usePlace()
   const by = WIDTHS.find((name) => name === query.by) ?? 'hour'
   const { since, until } = query
-  const loaded = useLoad(`performance ${queue} ${by} ${since} ${until}`, (signal) => get('/v1/performance', { query: { queue, by, since, until }, signal }), ['message.'])
+  const loaded = useLoad(`performance ${queue} ${by} ${since} ${until}`, (signal) => get('/v1/performance', { query: { queue, by, since, until }, signal }), [
+    'message.',
+  ])
   return (
     <section aria-label="Performance">
       <h2>How messages fared</h2>
@@ -268,11 +334,23 @@ function Performance({ queue }: { queue: string }) {
       <Show of={loaded}>
         {({ totals, periods }) => (
           <>
-            <Table label="Each type" items={totals} id={(each) => each.type ?? ''} empty={`No message ended in ${since || until ? 'this time' : USUAL[by]}.`} columns={FARED} />
+            <Table
+              label="Each type"
+              items={totals}
+              id={(each) => each.type ?? ''}
+              empty={`No message ended in ${since || until ? 'this time' : USUAL[by]}.`}
+              columns={FARED}
+            />
             {periods.length > 0 && (
               <>
                 <h3>Each {by}</h3>
-                <Table label={`Each ${by}`} items={[...periods].reverse()} id={(each) => `${each.period} ${each.type ?? ''}`} empty="" columns={[['begins', (each) => <Time at={each.period} isLong />], ...FARED]} />
+                <Table
+                  label={`Each ${by}`}
+                  items={[...periods].reverse()}
+                  id={(each) => `${each.period} ${each.type ?? ''}`}
+                  empty=""
+                  columns={[['begins', (each) => <Time at={each.period} isLong />], ...FARED]}
+                />
               </>
             )}
           </>
@@ -312,7 +390,14 @@ function Messages({ queue }: { queue: string }) {
         empty={Object.values(filters).some(Boolean) ? 'No message fits these filters.' : 'No message waits here.'}
         columns={[
           ['message', (each) => <A to={path('messages', each.id)}>…{each.id.slice(-8)}</A>],
-          ['state', (each) => <><State is={each.state} /> <Text>{each.node ?? ''}</Text></>],
+          [
+            'state',
+            (each) => (
+              <>
+                <State is={each.state} /> <Text>{each.node ?? ''}</Text>
+              </>
+            ),
+          ],
           ['type', (each) => <Text>{each.type}</Text>],
           ['key', (each) => <Text>{each.key}</Text>],
           ['attempts', (each) => each.attempts, 'num'],

@@ -1,14 +1,14 @@
 // One schedule: when it fires, what became of its slots, why, and changes to it.
 
 import { useState } from 'preact/hooks'
-import { get, getWithVersion, patch, post, remove, type Problem, type Schemas } from '../api'
-import { DayStrips, Month, type Mark } from '../calendar'
+import { get, getWithVersion, type Problem, patch, post, remove, type Schemas } from '../api'
+import { DayStrips, type Mark, Month } from '../calendar'
 import { stringify } from '../json'
 import { useList, useLoad } from '../load'
-import { A, Act, ask, count, Facts, Failure, Filter, Input, Json, List, say, Show, State, Table, Text, Time, Title, Told } from '../parts'
+import { A, Act, ask, count, Facts, Failure, Filter, Input, Json, List, Show, State, say, Table, Text, Time, Title, Told } from '../parts'
 import { path, usePlace } from '../place'
 import { between, duration } from '../time'
-import { Meaning, ruleOf, TimingFields, usePreview, type Timing } from '../timing'
+import { Meaning, ruleOf, type Timing, TimingFields, usePreview } from '../timing'
 
 type Answer = Schemas['ScheduleAnswer']
 type Firing = Schemas['FiringAnswer']
@@ -20,15 +20,13 @@ const BACK_MAX = 200
 export function Schedule({ id }: { id: string }) {
   const { query, set } = usePlace()
   const loaded = useLoad(id, (signal) => getWithVersion('/v1/schedules/{schedule}', { path: { schedule: id }, signal }), ['schedule.', 'firing.'])
+  const leave = () => {
+    loaded.reload()
+    set({ edit: undefined })
+  }
   return (
     <Show of={loaded}>
-      {({ value, version }) =>
-        query.edit ? (
-          <Edit schedule={value} version={version} onDone={() => (loaded.reload(), set({ edit: undefined }))} />
-        ) : (
-          <Whole schedule={value} reload={loaded.reload} />
-        )
-      }
+      {({ value, version }) => (query.edit ? <Edit schedule={value} version={version} onDone={leave} /> : <Whole schedule={value} reload={loaded.reload} />)}
     </Show>
   )
 }
@@ -40,7 +38,9 @@ function Whole({ schedule, reload }: { schedule: Answer; reload: () => void }) {
   const pick = (at: string) => set({ at, cursor: query.cursor })
   return (
     <>
-      <Title kind="Schedule" note={<State is={schedule.status} />}>{schedule.name ?? schedule.id}</Title>
+      <Title kind="Schedule" note={<State is={schedule.status} />}>
+        {schedule.name ?? schedule.id}
+      </Title>
       <Actions schedule={schedule} reload={reload} />
       {schedule.last_error && (
         <p class={`box ${schedule.status === 'parked' ? 'bad' : 'warn'}`}>
@@ -54,7 +54,12 @@ function Whole({ schedule, reload }: { schedule: Answer; reload: () => void }) {
           ['last fire', schedule.last_fire_at && <Time at={schedule.last_fire_at} zone={zone} isLong />],
           ['last status', schedule.last_status && <State is={schedule.last_status} />],
           ['fired', schedule.fired],
-          ['target', <code><Text>{targetText(schedule)}</Text></code>],
+          [
+            'target',
+            <code>
+              <Text>{targetText(schedule)}</Text>
+            </code>,
+          ],
           ['missed slots', inWords(schedule.missed as Record<string, unknown>)],
           ['overlap', schedule.overlap],
           ['owner', schedule.owner],
@@ -164,7 +169,11 @@ function Actions({ schedule, reload }: { schedule: Answer; reload: () => void })
 
 /** Why did it fire, or not, at a time? */
 function Why({ id, zone, at, onPick }: { id: string; zone: string; at: string; onPick: (at: string) => void }) {
-  const loaded = useLoad(`why ${id} ${at}`, (signal) => get('/v1/schedules/{schedule}/why', { path: { schedule: id }, query: { at: at || undefined }, signal }), ['firing.'])
+  const loaded = useLoad(
+    `why ${id} ${at}`,
+    (signal) => get('/v1/schedules/{schedule}/why', { path: { schedule: id }, query: { at: at || undefined }, signal }),
+    ['firing.'],
+  )
   return (
     <section id="why" aria-label="Why">
       <h2>Why?</h2>
@@ -182,7 +191,9 @@ function Why({ id, zone, at, onPick }: { id: string; zone: string; at: string; o
         {(why) => (
           <div class="box">
             <p>
-              <strong><Told>{why.answer}</Told></strong>
+              <strong>
+                <Told>{why.answer}</Told>
+              </strong>
             </p>
             <p class="soft">
               <Time at={why.at} zone={zone} isLong /> · {why.code}
@@ -212,7 +223,11 @@ const lateBy = (firing: Firing): number => (firing.started_at ? between(firing.d
 function Pictures({ schedule, onPick }: { schedule: Answer; onPick: (at: string) => void }) {
   const { query, set } = usePlace()
   const zone = schedule.timezone
-  const past = useLoad(`past ${schedule.id}`, (signal) => get('/v1/schedules/{schedule}/firings', { path: { schedule: schedule.id }, query: { limit: BACK_MAX }, signal }), ['firing.', 'schedule.'])
+  const past = useLoad(
+    `past ${schedule.id}`,
+    (signal) => get('/v1/schedules/{schedule}/firings', { path: { schedule: schedule.id }, query: { limit: BACK_MAX }, signal }),
+    ['firing.', 'schedule.'],
+  )
   const { preview } = usePreview(schedule.status === 'active' ? ruleOf(schedule) : undefined, AHEAD_MAX)
   const off = useLoad(`off ${schedule.calendar}`, async (signal) =>
     schedule.calendar ? (await get('/v1/calendars/{calendar}', { path: { calendar: schedule.calendar }, signal })).days : [],
@@ -295,7 +310,14 @@ function History({ id, zone, onPick }: { id: string; zone: string; onPick: (at: 
               </>
             ),
           ],
-          ['status', (each) => <><State is={each.status} /> {each.catch_up && <span class="warn">catch-up</span>}</>],
+          [
+            'status',
+            (each) => (
+              <>
+                <State is={each.status} /> {each.catch_up && <span class="warn">catch-up</span>}
+              </>
+            ),
+          ],
           ['attempt', (each) => each.attempt, 'num'],
           ['late by', (each) => (each.started_at ? duration(Math.max(lateBy(each), 0)) : '–'), 'num'],
           ['took', (each) => (each.started_at && each.finished_at ? duration(between(each.started_at, each.finished_at)) : '–'), 'num'],
@@ -382,7 +404,11 @@ function Moves({ before, after, zone }: { before: Schemas['UpcomingSlot'][]; aft
         empty="Neither the old nor the new timing fires."
         columns={[
           ['slot', (at) => <Time at={at} zone={zone} />],
-          ['change', (at) => (was.has(at) && is.has(at) ? <span class="soft">= stays</span> : is.has(at) ? <span class="good">+ is new</span> : <span class="bad">− goes</span>)],
+          [
+            'change',
+            (at) =>
+              was.has(at) && is.has(at) ? <span class="soft">= stays</span> : is.has(at) ? <span class="good">+ is new</span> : <span class="bad">− goes</span>,
+          ],
         ]}
       />
     </>

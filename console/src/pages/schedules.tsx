@@ -2,12 +2,12 @@
 
 import type { TargetedSubmitEvent } from 'preact'
 import { useState } from 'preact/hooks'
-import { can, get, post, type Problem } from '../api'
+import { can, get, type Problem, post } from '../api'
 import { stringify } from '../json'
 import { useList } from '../load'
-import { A, Area, Failure, Filter, Input, List, say, State, Text, Time, Title } from '../parts'
+import { A, Area, Failure, Filter, Input, List, State, say, Text, Time, Title } from '../parts'
 import { path, usePlace } from '../place'
-import { Meaning, shortTiming, TimingFields, usePreview, type Timing } from '../timing'
+import { Meaning, shortTiming, type Timing, TimingFields, usePreview } from '../timing'
 
 const STATUSES = ['active', 'paused', 'parked', 'completed', 'deleted'] as const
 
@@ -72,7 +72,11 @@ export function Schedules() {
             (each) => (
               <>
                 {each.last_status ? <State is={each.last_status} /> : <span class="soft">never</span>}{' '}
-                {each.last_error && <span class="bad"><Text>{each.last_error.slice(0, 120)}</Text></span>}
+                {each.last_error && (
+                  <span class="bad">
+                    <Text>{each.last_error.slice(0, 120)}</Text>
+                  </span>
+                )}
               </>
             ),
           ],

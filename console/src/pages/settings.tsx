@@ -1,8 +1,8 @@
 // Settings: tenants and keys for the operator; calendars, limits and subscriptions for everybody.
 
 import { can, get, patch, post, put, remove, type Schemas } from '../api'
-import { useList, useLoad, type Page, type ReadPage } from '../load'
-import { A, Act, Area, Ask, ask, count, Facts, Input, sayAndReload, Section, Show, State, Text, Time, Title } from '../parts'
+import { type Page, type ReadPage, useList, useLoad } from '../load'
+import { A, Act, Area, Ask, ask, count, Facts, Input, Section, Show, State, sayAndReload, Text, Time, Title } from '../parts'
 import { path } from '../place'
 
 /** Rows of each list: there are four on the page. */
@@ -33,10 +33,23 @@ function Tenants() {
       id={(each) => each.id}
       empty="There is no tenant."
       columns={[
-        ['tenant', (each) => <A to={path('settings', each.id)}><Text>{each.id}</Text></A>],
+        [
+          'tenant',
+          (each) => (
+            <A to={path('settings', each.id)}>
+              <Text>{each.id}</Text>
+            </A>
+          ),
+        ],
         ['state', (each) => <State is={each.suspended ? 'suspended' : 'active'} />],
         ['weight', (each) => each.weight, 'num'],
-        ['quotas', (each) => quotas(each).map(([name, value]) => `${words(name)}: ${value}`).join(', ') || <span class="soft">none</span>],
+        [
+          'quotas',
+          (each) =>
+            quotas(each)
+              .map(([name, value]) => `${words(name)}: ${value}`)
+              .join(', ') || <span class="soft">none</span>,
+        ],
       ]}
     >
       <Ask
@@ -56,8 +69,21 @@ type Quota = Exclude<keyof Schemas['TenantLimits'], 'weight' | 'owner_targets'>
 
 /** All that the API has: the compiler names one that is missing. */
 const QUOTAS = Object.keys({
-  schedules_max: true, schedules_per_second: true, messages_per_second: true, min_interval_seconds: true, payload_bytes_max: true, backlog_max: true, claimed_max: true, emails_per_day: true,
-  requests_per_second: true, queues_max: true, endpoints_max: true, subscriptions_max: true, sessions_max: true, owner_schedules_max: true, owner_min_interval_seconds: true,
+  schedules_max: true,
+  schedules_per_second: true,
+  messages_per_second: true,
+  min_interval_seconds: true,
+  payload_bytes_max: true,
+  backlog_max: true,
+  claimed_max: true,
+  emails_per_day: true,
+  requests_per_second: true,
+  queues_max: true,
+  endpoints_max: true,
+  subscriptions_max: true,
+  sessions_max: true,
+  owner_schedules_max: true,
+  owner_min_interval_seconds: true,
 } satisfies Record<Quota, true>) as Quota[]
 const words = (name: string): string => name.replaceAll('_', ' ')
 const quotas = (tenant: Schemas['Tenant']) => QUOTAS.map((name) => [name, tenant[name]] as const).filter(([, value]) => value != null)
@@ -73,7 +99,9 @@ function Tenant({ id }: { id: string }) {
     <Show of={loaded}>
       {(data) => (
         <>
-          <Title kind="Tenant" note={<State is={data.suspended ? 'suspended' : 'active'} />}>{id}</Title>
+          <Title kind="Tenant" note={<State is={data.suspended ? 'suspended' : 'active'} />}>
+            {id}
+          </Title>
           <div class="row">
             {data.suspended ? (
               <Act needs="admin" isMain onAct={() => post('/v1/tenants/{tenant}/resume', named).then(() => sayAndReload('Resumed.', loaded))}>
@@ -95,7 +123,9 @@ function Tenant({ id }: { id: string }) {
               needs="admin"
               title={`Quotas of ${id}`}
               text="An empty field means no quota. Without emails per day only the tenant default may send email."
-              fields={QUOTAS.map((name) => <Input key={name} label={words(name)} name={name} type="number" min={0} step="any" value={String(data[name] ?? '')} />)}
+              fields={QUOTAS.map((name) => (
+                <Input key={name} label={words(name)} name={name} type="number" min={0} step="any" value={String(data[name] ?? '')} />
+              ))}
               act="Save the quotas"
               run={(values) => {
                 const body = Object.fromEntries(QUOTAS.map((name) => [name, values[name] ? Number(values[name]) : null]))
@@ -105,7 +135,13 @@ function Tenant({ id }: { id: string }) {
               Change quotas
             </Ask>
           </div>
-          <Facts of={[['weight', data.weight], ...QUOTAS.map((name) => [words(name), data[name]] as [string, number | null]), ['targets of owners', data.owner_targets.join(', ')]]} />
+          <Facts
+            of={[
+              ['weight', data.weight],
+              ...QUOTAS.map((name) => [words(name), data[name]] as [string, number | null]),
+              ['targets of owners', data.owner_targets.join(', ')],
+            ]}
+          />
           <Keys tenant={id} />
         </>
       )}
@@ -189,7 +225,11 @@ function Keys({ tenant }: { tenant: string }) {
 }
 
 /** Refuses a name that is taken: what has it would be changed. */
-async function checkIsNew<T extends { name: string }>(kind: string, name: string, read: (page: { limit: number; cursor?: string }) => Promise<Page<T>>): Promise<void> {
+async function checkIsNew<T extends { name: string }>(
+  kind: string,
+  name: string,
+  read: (page: { limit: number; cursor?: string }) => Promise<Page<T>>,
+): Promise<void> {
   for (let cursor: string | null | undefined = undefined; cursor !== null; ) {
     const page: Page<T> = await read({ limit: READ, cursor })
     if (page.items.some((each) => each.name === name)) throw new Error(`There is a ${kind} of this name. Change it in its row.`)
@@ -217,7 +257,14 @@ function Calendars() {
       columns={[
         ['calendar', (each) => <Text>{each.name}</Text>],
         ['days', (each) => each.days.length, 'num'],
-        ['next days off', (each) => each.days.filter((day) => day >= new Date().toISOString().slice(0, 10)).slice(0, 5).join(', ')],
+        [
+          'next days off',
+          (each) =>
+            each.days
+              .filter((day) => day >= new Date().toISOString().slice(0, 10))
+              .slice(0, 5)
+              .join(', '),
+        ],
         ['updated', (each) => <Time at={each.updated_at} />],
         [
           'actions',
@@ -280,7 +327,14 @@ function Subscriptions() {
       empty="No queue subscribes to a type of events."
       columns={[
         ['types', (each) => <Text>{each.types}</Text>],
-        ['queue', (each) => <A to={path('queues', each.queue)}><Text>{each.queue}</Text></A>],
+        [
+          'queue',
+          (each) => (
+            <A to={path('queues', each.queue)}>
+              <Text>{each.queue}</Text>
+            </A>
+          ),
+        ],
         [
           'actions',
           ({ types, queue }) => (
@@ -347,7 +401,14 @@ function Limits() {
           'actions',
           (each) => (
             <div class="acts">
-              <Ask needs="manage" title={`Limit ${each.name}`} text="It holds for all queues and endpoints that name it." fields={<LimitFields of={each} />} act="Save the limit" run={(values) => save(each.name, values)}>
+              <Ask
+                needs="manage"
+                title={`Limit ${each.name}`}
+                text="It holds for all queues and endpoints that name it."
+                fields={<LimitFields of={each} />}
+                act="Save the limit"
+                run={(values) => save(each.name, values)}
+              >
                 Change the limit
               </Ask>
               <Ask

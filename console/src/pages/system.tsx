@@ -4,7 +4,7 @@ import { get, post } from '../api'
 import { stringify } from '../json'
 import { readAgain } from '../live'
 import { useList, useLoad } from '../load'
-import { Ask, count, Input, List, say, Show, State, Subject, Table, Text, Time, Title } from '../parts'
+import { Ask, count, Input, List, Show, State, Subject, say, Table, Text, Time, Title } from '../parts'
 
 const WIDEN_SECONDS = 600
 const WIDEN_SECONDS_MAX = 86_400
@@ -57,7 +57,8 @@ export function Nodes() {
             </div>
             {data.shards_without_leader.length > 0 && (
               <p class="box bad">
-                <strong>{count(data.shards_without_leader.length, 'shard')} without a leader.</strong> Their schedules do not fire: {ranges(data.shards_without_leader)}
+                <strong>{count(data.shards_without_leader.length, 'shard')} without a leader.</strong> Their schedules do not fire:{' '}
+                {ranges(data.shards_without_leader)}
               </p>
             )}
             <Table
@@ -69,7 +70,14 @@ export function Nodes() {
                 ['node', (each) => <Text>{each.name}</Text>],
                 ['state', (each) => <State is={each.is_alive ? 'active' : 'dead'} />],
                 ['roles', (each) => each.roles.join(', ')],
-                ['shards', (each) => <>{each.shards.length} <span class="soft">{ranges(each.shards)}</span></>],
+                [
+                  'shards',
+                  (each) => (
+                    <>
+                      {each.shards.length} <span class="soft">{ranges(each.shards)}</span>
+                    </>
+                  ),
+                ],
                 ['claims', (each) => each.claims, 'num'],
                 ['started', (each) => <Time at={each.started_at} />],
                 ['lease until', (each) => <Time at={each.expires_at} />],

@@ -22,8 +22,22 @@ export function Types() {
             id={(declared) => `${declared.queue} ${declared.type} ${declared.app}`}
             empty="No app declares a type. An app that handles a queue does when it starts."
             columns={[
-              ['type', (declared) => <A to={path('types', declared.type)}><Text>{declared.type}</Text></A>],
-              ['queue', (declared) => <A to={path('queues', declared.queue)}><Text>{declared.queue}</Text></A>],
+              [
+                'type',
+                (declared) => (
+                  <A to={path('types', declared.type)}>
+                    <Text>{declared.type}</Text>
+                  </A>
+                ),
+              ],
+              [
+                'queue',
+                (declared) => (
+                  <A to={path('queues', declared.queue)}>
+                    <Text>{declared.queue}</Text>
+                  </A>
+                ),
+              ],
               ['app', (declared) => <Text>{declared.app}</Text>],
               ['version', (declared) => <code>{declared.version}</code>],
               ['last seen', (declared) => <Time at={declared.last_seen_at} />],

@@ -2,7 +2,7 @@
 
 import { can, get, type Schemas } from '../api'
 import { useLoad } from '../load'
-import { amount, Filter, Show, Table, Text, Time, Title, type Column } from '../parts'
+import { amount, type Column, Filter, Show, Table, Text, Time, Title } from '../parts'
 import { usePlace } from '../place'
 import { duration } from '../time'
 
@@ -42,7 +42,13 @@ export function Usage() {
             {used && used.periods.length > 0 && (
               <>
                 <h2>Each {by}</h2>
-                <Table label={`Each ${by}`} items={[...used.periods].reverse()} id={(each) => `${each.period} ${each.tenant}`} empty="" columns={[['begins', (each) => <Time at={each.period} isLong />], ...COLUMNS]} />
+                <Table
+                  label={`Each ${by}`}
+                  items={[...used.periods].reverse()}
+                  id={(each) => `${each.period} ${each.tenant}`}
+                  empty=""
+                  columns={[['begins', (each) => <Time at={each.period} isLong />], ...COLUMNS]}
+                />
               </>
             )}
           </>

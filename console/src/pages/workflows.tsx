@@ -1,8 +1,8 @@
 // Workflows, their runs, and one run with a bar for each step.
 
-import { can, get, post, send, type Schemas } from '../api'
+import { can, get, post, type Schemas, send } from '../api'
 import { useList, useLoad } from '../load'
-import { A, Act, amount, Area, ask, Facts, Filter, Input, Json, List, say, Show, State, Table, Text, Time, Title, type Column } from '../parts'
+import { A, Act, Area, amount, ask, type Column, Facts, Filter, Input, Json, List, Show, State, say, Table, Text, Time, Title } from '../parts'
 import { path, usePlace } from '../place'
 import { between, duration } from '../time'
 import { WhyBox } from './messages'
@@ -20,7 +20,16 @@ export function Workflows() {
         of={loaded}
         id={(each) => each}
         empty="There is no workflow. A workflow is a function with steps whose runs survive crashes and deploys."
-        columns={[['workflow', (each) => <A to={path('workflows', each)}><Text>{each}</Text></A>]]}
+        columns={[
+          [
+            'workflow',
+            (each) => (
+              <A to={path('workflows', each)}>
+                <Text>{each}</Text>
+              </A>
+            ),
+          ],
+        ]}
       />
     </>
   )
@@ -29,7 +38,11 @@ export function Workflows() {
 export function Runs({ name }: { name: string }) {
   const { query } = usePlace()
   const { status } = query
-  const loaded = useList(`runs ${name} ${status}`, (page, signal) => get('/v1/workflows/{workflow}/runs', { path: { workflow: name }, query: { status, ...page }, signal }), TOPICS)
+  const loaded = useList(
+    `runs ${name} ${status}`,
+    (page, signal) => get('/v1/workflows/{workflow}/runs', { path: { workflow: name }, query: { status, ...page }, signal }),
+    TOPICS,
+  )
   return (
     <>
       <Title kind="Runs of">{name}</Title>
@@ -65,7 +78,14 @@ export function Runs({ name }: { name: string }) {
         id={(each) => each.id}
         empty={status ? `No run is ${status}.` : 'This workflow has no run yet.'}
         columns={[
-          ['run', (each) => <A to={path('workflows', name, each.id)}><Text>{each.id}</Text></A>],
+          [
+            'run',
+            (each) => (
+              <A to={path('workflows', name, each.id)}>
+                <Text>{each.id}</Text>
+              </A>
+            ),
+          ],
           ['status', (each) => <State is={each.status} />],
           ['created', (each) => <Time at={each.created_at} />],
           ['took', (each) => (each.finished_at ? duration(between(each.created_at, each.finished_at)) : '–'), 'num'],
@@ -93,7 +113,9 @@ export function Run({ name, id }: { name: string; id: string }) {
   }
   return (
     <>
-      <Title kind={`Run of ${name}`} note={loaded.data && <State is={loaded.data.status} />}>{id}</Title>
+      <Title kind={`Run of ${name}`} note={loaded.data && <State is={loaded.data.status} />}>
+        {id}
+      </Title>
       <WhyBox of={why} />
       <Show of={loaded}>
         {(run) => (
@@ -132,7 +154,10 @@ export function Run({ name, id }: { name: string; id: string }) {
                         ),
                         act: 'Send 1 event',
                         run: async ({ type, data }) => {
-                          await post('/v1/workflows/{workflow}/runs/{run}/events', { ...named, raw: `{"type":${JSON.stringify(type)},"data":${data || 'null'}}` })
+                          await post('/v1/workflows/{workflow}/runs/{run}/events', {
+                            ...named,
+                            raw: `{"type":${JSON.stringify(type)},"data":${data || 'null'}}`,
+                          })
                           done('Sent.')
                         },
                       })
@@ -339,7 +364,20 @@ function Steps({ run, restart }: { run: Schemas['RunView']; restart: (step: stri
           ['state', (each) => <State is={each.state} />],
           ['attempts', (each) => each.attempts, 'num'],
           ['began', (each) => <Time at={each.started_at} />],
-          ['took', (each) => (each.finished_at ? duration(between(each.started_at, each.finished_at)) : each.wake_at ? <>wakes <Time at={each.wake_at} /></> : '–'), 'num'],
+          [
+            'took',
+            (each) =>
+              each.finished_at ? (
+                duration(between(each.started_at, each.finished_at))
+              ) : each.wake_at ? (
+                <>
+                  wakes <Time at={each.wake_at} />
+                </>
+              ) : (
+                '–'
+              ),
+            'num',
+          ],
           [
             'when',
             (each) => {
@@ -353,7 +391,19 @@ function Steps({ run, restart }: { run: Schemas['RunView']; restart: (step: stri
               )
             },
           ],
-          ...((run.finished_at || isDiverged(run)) && can('manage') ? [['actions', (each) => !isCompensation(each) && <Act needs="manage" onAct={() => restart(each.key)}>Restart from here</Act>] as Column<Schemas['StepView']>] : []),
+          ...((run.finished_at || isDiverged(run)) && can('manage')
+            ? [
+                [
+                  'actions',
+                  (each) =>
+                    !isCompensation(each) && (
+                      <Act needs="manage" onAct={() => restart(each.key)}>
+                        Restart from here
+                      </Act>
+                    ),
+                ] as Column<Schemas['StepView']>,
+              ]
+            : []),
         ]}
       />
     </section>
@@ -363,7 +413,11 @@ function Steps({ run, restart }: { run: Schemas['RunView']; restart: (step: stri
 /** Maps a time to a share of the width: times of work keep their proportions, waits are cut. */
 function folded(steps: Schemas['StepView'][]): (at: number) => number {
   const now = Date.now()
-  const spans = steps.map((each) => ({ start: Date.parse(each.started_at), end: each.finished_at ? Date.parse(each.finished_at) : now, isWork: each.kind === 'do' }))
+  const spans = steps.map((each) => ({
+    start: Date.parse(each.started_at),
+    end: each.finished_at ? Date.parse(each.finished_at) : now,
+    isWork: each.kind === 'do',
+  }))
   const edges = [...new Set(spans.flatMap(({ start, end }) => [start, end]))].sort((a, b) => a - b)
   if (edges.length < 2) return () => 0
   // How many steps work from an edge on: one more where a step starts, one less where it ends.
