@@ -12,11 +12,11 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
-from uuid import UUID
 
 import pytest
 from msgspec import structs
 
+from tests.core.messages import claimed_message
 from tests.kit.process import Children
 from tests.kit.waiting import eventually
 from tests.service.programs import handlers, stubborn
@@ -29,8 +29,7 @@ from tickwork.app.message import ClaimedMessage
 from tickwork.app.payloads import Payload
 from tickwork.clock import monotonic
 from tickwork.core.message.outcome import Failed, Outcome
-from tickwork.core.model import ContentType, QueueSettings, Send, State
-from tickwork.core.model import Message as Stored
+from tickwork.core.model import QueueSettings, Send
 from tickwork.core.queue.rate_limit import AUTO_CONCURRENCY_MAX
 from tickwork.errors import InvalidInput
 from tickwork.ops.send import compose
@@ -61,43 +60,7 @@ def declared(function: Callable[..., Any], **options: Any) -> HandlerDeclaration
 
 
 def given(body: bytes = b'"anything"') -> ClaimedMessage[Any]:
-    stored = Stored(
-        tenant="default",
-        id=UUID(int=1),
-        queue_id=UUID(int=2),
-        state=State.CLAIMED,
-        priority=4,
-        claim=1,
-        holder=UUID(int=3),
-        claimed_at=NOON,
-        attempts=0,
-        lost=0,
-        visible_at=NOON,
-        sent_at=NOON,
-        key=None,
-        event_id=None,
-        type=None,
-        source=None,
-        correlation_id=None,
-        causation_id=None,
-        hops=0,
-        batch_id=None,
-        schedule_id=None,
-        slot=NOON,
-        run=0,
-        catch_up=False,
-        due_at=None,
-        grace_seconds=None,
-        terms=None,
-        idempotency_base=None,
-        death=None,
-        traceparent=None,
-        receiver=None,
-        content_type=ContentType.JSON,
-        format=1,
-        last_error=None,
-        body=body,
-    )
+    stored = claimed_message(slot=NOON, body=body)
     return ClaimedMessage(
         stored,
         None,
