@@ -472,6 +472,7 @@ export function Act({
   const [isBusy, setBusy] = useState(false)
   if (!can(needs)) return null
   const run = async () => {
+    said.value = ''
     setBusy(true)
     try {
       await onAct()

@@ -334,6 +334,11 @@ class Things:
         self._made("PUT", "calendars/holidays", days=["2027-01-01"])
         return {"calendar": "holidays"}
 
+    def _operation(self, _: object) -> dict[str, str]:
+        selection = {"queue": "seen"}
+        made = self._made("POST", "operations", kind="dead_letters.discard", selection=selection)
+        return {"operation": made["id"]}
+
     def _tenant(self, _: object) -> dict[str, str]:
         return {"tenant": self._made("POST", "tenants", id=f"shop{self._number}")["id"]}
 

@@ -32,14 +32,14 @@ SHORTER = {
 """Options that stand for a value of a field, with the reason."""
 
 OF_COMMANDS = {
-    "--all-tenants", "--api-key", "--app", "--database", "--delete", "--dry-run", "--every",
-    "--fields", "--file", "--force", "--forward", "--json", "--lost-key", "--reset",
+    "--all-tenants", "--api-key", "--app", "--csv", "--database", "--delete", "--dry-run",
+    "--every", "--fields", "--file", "--force", "--forward", "--json", "--lost-key", "--reset",
     "--rotate", "--secret", "--server", "--shared", "--skip-refused", "--system", "--tenant",
     "--thaw", "--tonight", "--watch", "--yes",
 }  # fmt: skip
 """What only a command has: where it works, what it prints, and shortcuts."""
 
-WITHOUT_ROUTE = {"run", "up", "config show", "listen", "alerts set"}
+WITHOUT_ROUTE = {"run", "up", "config show", "listen", "alerts set", "what-if"}
 """Commands whose options are settings of a process, or that no route corresponds to."""
 
 

@@ -22,7 +22,7 @@ from tickwork.testing import harness
 START = datetime(2026, 1, 5, 9, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 
-FIRING_ASKS_MAX, ADVANCE_ASKS_MAX = {"sqlite": 12, "postgres": 16}, 41
+FIRING_ASKS_MAX, ADVANCE_ASKS_MAX = {"sqlite": 12, "postgres": 16}, 45
 """So often a store is asked for a firing by itself, from the look at its schedule to its end; and
 for an advance in which nothing happens, which puts the store in order."""
 

@@ -221,8 +221,8 @@ async def test_schedules_are_listed_by_owner_name_and_metadata(
 def test_only_what_users_need_is_on_the_app() -> None:
     shown = {name for name in dir(Tickwork()) if not name.startswith("_")}
     assert shown == {
-        "alerts", "audit", "background", "batch", "batches", "calendars", "close", "cluster",
-        "consumer",
+        "alerts", "audit", "background", "batch", "batches", "calendars", "capacity",
+        "close", "cluster", "consumer",
         "dead_letters", "deliveries", "endpoints", "entities",
         "entity", "events", "firings", "history", "http", "keys", "limits",
         "messages", "name", "nodes", "now", "on", "on_completed", "open", "operations", "owner",
