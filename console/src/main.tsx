@@ -29,6 +29,7 @@ const endpoints = () => import('./pages/endpoints')
 const workflows = () => import('./pages/workflows')
 const entities = () => import('./pages/entities')
 const forecast = () => import('./pages/forecast')
+const capacity = () => import('./pages/capacity')
 const types = () => import('./pages/types')
 const usage = () => import('./pages/usage')
 const system = () => import('./pages/system')
@@ -63,6 +64,7 @@ const ROUTES: [string, Page][] = [
   ['/entities/:type', page(entities, (m) => m.Entities)],
   ['/entities/:type/:key', page(entities, (m) => m.Entity)],
   ['/forecast', page(forecast, (m) => m.Forecast)],
+  ['/capacity', page(capacity, (m) => m.Capacity)],
   ['/types', page(types, (m) => m.Types)],
   ['/types/:name', page(types, (m) => m.Type)],
   ['/usage', page(usage, (m) => m.Usage)],
@@ -81,6 +83,7 @@ const PLACES: [group: string, places: Place[]][] = [
     [
       ['/schedules', 'Schedules', 'read'],
       ['/forecast', 'Forecast', 'read'],
+      ['/capacity', 'Capacity', 'read'],
     ],
   ],
   [

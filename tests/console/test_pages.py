@@ -33,6 +33,7 @@ LISTS = {
     "workflows": "/console/workflows",
     "entities": "/console/entities",
     "forecast": "/console/forecast",
+    "capacity": "/console/capacity",
     "usage": "/console/usage",
     "nodes": "/console/nodes",
     "audit": "/console/audit",

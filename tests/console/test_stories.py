@@ -119,6 +119,30 @@ def test_an_operator_widens_the_windows_from_the_forecast_and_narrows_them(opera
     tab.check()
 
 
+def test_an_operator_sees_what_will_be_late_and_what_decides_it(operator: Tab) -> None:
+    tab, page, http = operator, operator.page, operator.server.http
+    make(http, "PUT", "/v1/queues/tomorrow", {})
+    make(http, "POST", "/v1/queues/tomorrow/pause")
+    target = {"type": "queue", "queue": "tomorrow"}
+    made = make(http, "POST", "/v1/schedules", {"interval_seconds": 60, "target": target})
+    tab.open("/console/capacity?hours=6")
+    page.get_by_text("The workers will fall behind.").wait_for()
+    (late,) = make(http, "GET", "/v1/capacity?hours=6")["shortfalls"]
+    assert (late["name"], late["limited_by"]) == ("tomorrow", "paused")
+    row = page.get_by_role("region", name="What falls behind").get_by_role("row").nth(1)
+    expect(row).to_contain_text("queue tomorrow")
+    expect(row).to_contain_text("for ever")
+    lanes = page.get_by_role("region", name="Lanes")
+    expect(lanes.get_by_role("row").nth(1)).to_contain_text("late")
+    lanes.get_by_role("link", name="tomorrow").click()
+    press(tab, "Resume")
+    page.get_by_text("Resumed.").wait_for()
+    tab.open("/console/capacity?hours=6")
+    page.get_by_text("For some it is not known whether the workers keep up.").wait_for()
+    make(http, "DELETE", f"/v1/schedules/{made['id']}")
+    tab.check()
+
+
 ALLOWED = {"Days", "Month", "Ask", "← slot before", "slot after →", "First page", "Next page"}
 """Buttons that only change what is shown."""
 

@@ -50,6 +50,28 @@ async def test_an_app_is_told_what_is_not_measured_and_then_what_is(
         assert (told.verdict, told.limited_by) == (Verdict.ENOUGH, "permits")
 
 
+async def test_no_worker_is_said_to_be_missing_where_permits_are_not_stored(
+    database: str | None,
+) -> None:
+    app = Tickwork(database, name="capacity")
+    app.queue("pushed", push_to="https://example.com/orders")
+    app.queue("pulled")
+
+    @app.workflow()
+    async def trip(_step: Any, _params: Any) -> None: ...
+
+    async with harness(app, database=database, start=START):
+        for target in (
+            {"type": "queue", "queue": "pushed"},
+            {"type": "queue", "queue": "pulled"},
+            {"type": "workflow", "workflow": "trip"},
+        ):
+            await app.schedules.create(daily_time={"hour": 9, "minute": 0}, target=target)
+        lanes = (await app.capacity()).lanes
+        missing = {lane.name for lane in lanes if "no running worker handles it" in lane.words}
+        assert (len(lanes), missing) == (3, set())
+
+
 async def test_slots_are_as_late_as_was_said(database: str | None) -> None:
     app = Tickwork(database, name="capacity")
     app.queue("mail", rate_per_second=0.1)

@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import NamedTuple
 
 from tickwork.core.delivery.endpoint import Endpoint
-from tickwork.core.limits import LIST_LIMIT_MAX
+from tickwork.core.limits import LIST_LIMIT_MAX, is_hidden, is_pulled
 from tickwork.core.model import SYSTEM, QueuePermits, StoredQueue
 from tickwork.core.queue.capacity import (
     MEASURED_ROWS_MAX,
@@ -139,13 +139,20 @@ async def _queue_lanes(context: Context, facts: _Facts) -> list[LaneFacts]:
                 waiting=waiting,
                 waits_more=waiting >= at_most,
                 measured=facts.measured.get(name, Measured()),
-                permits=0 if permits is None else permits.permits,
+                permits=permits.permits if permits is not None else _without_permits(queue),
                 messages_per_permit=facts.messages_per_permit(queue),
                 caps=tuple(caps),
                 is_paused=facts.is_paused or queue.paused,
             )
         )
     return lanes
+
+
+def _without_permits(queue: StoredQueue) -> int | None:
+    """The permits of a queue for which no worker has stored any: not known if consumers pull it or
+    workers find it while they run, as queues that push and those of runs and entities."""
+    is_found_later = queue.settings.push_to is not None or is_hidden(queue.name)
+    return None if is_found_later or is_pulled(queue) else 0
 
 
 def _queue_caps(queue: StoredQueue) -> list[Cap]:

@@ -395,10 +395,13 @@ def _lane_words(facts: LaneFacts, lowest: Bound | None, verdict: Verdict) -> str
     subject = f"{facts.kind} {facts.name}"
     permits = facts.permits
     if facts.kind is LaneKind.QUEUE and not facts.measured.ended:
-        nothing = f"no measured rate for {subject}: nothing ran in the last 24 hours"
-        workers = f"configured permits {permits}" if permits else "no running worker handles it"
-        limit = "" if lowest is None else f"; at most {_rate(lowest.per_minute)} a minute: "
-        return f"{nothing}; {workers}{limit}{'' if lowest is None else lowest.words}"
+        words = f"no measured rate for {subject}: nothing ran in the last 24 hours"
+        if permits is not None:
+            none = "no running worker handles it"
+            words += f"; {f'configured permits {permits}' if permits else none}"
+        if lowest is not None:
+            words += f"; at most {_rate(lowest.per_minute)} a minute: {lowest.words}"
+        return words
     if lowest is None:
         return f"no measured rate for {subject}: no run time is known"
     words = f"{subject}: at most {_rate(lowest.per_minute)} a minute ({lowest.words})"
