@@ -61,11 +61,12 @@ async def test_no_worker_is_said_to_be_missing_where_permits_are_not_stored(
     async def trip(_step: Any, _params: Any) -> None: ...
 
     async with harness(app, database=database, start=START):
-        for target in (
+        targets: list[Any] = [
             {"type": "queue", "queue": "pushed"},
             {"type": "queue", "queue": "pulled"},
             {"type": "workflow", "workflow": "trip"},
-        ):
+        ]
+        for target in targets:
             await app.schedules.create(daily_time={"hour": 9, "minute": 0}, target=target)
         lanes = (await app.capacity()).lanes
         missing = {lane.name for lane in lanes if "no running worker handles it" in lane.words}
