@@ -22,6 +22,7 @@ from tickwork.cli.output import (
     progress,
     shortened,
     table,
+    took,
 )
 
 
@@ -151,3 +152,8 @@ def test_progress_is_shown_at_a_terminal(monkeypatch: pytest.MonkeyPatch) -> Non
         told(1, 4)
     assert "working" in terminal.getvalue()
     assert "25%" in terminal.getvalue()
+
+
+def test_a_short_time_is_in_the_unit_in_which_it_is_read_most_easily() -> None:
+    shown = [took(seconds) for seconds in (None, 0.000201, 0.0123, 1.5, 99.94, 12_345.6)]
+    assert shown == ["", "0.201 ms", "12.3 ms", "1.5 s", "99.9 s", "12,346 s"]

@@ -32,8 +32,8 @@ async def show_capacity(client: Client, hours: Hours = 24) -> Report:
 
 
 def _shown(found: Capacity) -> Shown:
-    workers = "1 worker" if found.nodes == 1 else f"{found.nodes} workers"
-    yield f"{found.slots:,} slots in the next {found.hours} hours; {workers} run"
+    workers = "1 worker runs" if found.nodes == 1 else f"{found.nodes} workers run"
+    yield f"{found.slots:,} slots in the next {found.hours} hours; {workers}"
     if found.uncounted_slots:
         yield f"{found.uncounted_slots:,} of them have targets that the forecast counts as one"
     if not found.lanes:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from tickwork.cli.command import Group
 from tickwork.cli.options import Argument, Limit, Option
-from tickwork.cli.output import Report, Shown, columns, field_lines
+from tickwork.cli.output import Report, Shown, columns, field_lines, took
 from tickwork.cli.values import choice, instant
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ Seconds = Annotated[int, Option("Seconds to keep these records.", "N", name="--h
 
 
 def _ran(record: HistoryRecord) -> str:
-    return "" if record.duration_seconds is None else f"{record.duration_seconds:.3f} s"
+    return took(record.duration_seconds)
 
 
 def history_table(found: Iterable[HistoryRecord], none: str) -> Shown:

@@ -331,6 +331,15 @@ def errors_written_by(write: WriteError) -> Iterator[None]:
         _WRITE_ERROR.reset(token)
 
 
+def took(seconds: float | None) -> str:
+    """A short time, in the unit in which it is read most easily."""
+    if seconds is None:
+        return ""
+    if seconds < 1:
+        return f"{seconds * 1_000:.3g} ms"
+    return f"{seconds:.3g} s" if seconds < 100 else f"{seconds:,.0f} s"
+
+
 def print_error(sentence: str, *, is_warning: bool = False) -> None:
     """Prints one line on stderr."""
     if (write := _WRITE_ERROR.get()) is not None:

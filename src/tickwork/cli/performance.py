@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from tickwork.cli.command import Group
 from tickwork.cli.options import Option
-from tickwork.cli.output import Report, Shown, columns
+from tickwork.cli.output import Report, Shown, columns, took
 from tickwork.cli.values import instant
 
 if TYPE_CHECKING:
@@ -26,15 +26,11 @@ InQueue = Annotated[str, Option("Only of this queue.", "QUEUE")]
 Type = Annotated[str, Option("Only of this type.", "TYPE", name="--type", fields=("type",))]
 
 
-def _seconds(seconds: float | None) -> str:
-    return "-" if seconds is None else f"{seconds:.3g} s"
-
-
 def _percentiles(durations: Durations) -> str:
     if durations.p50_seconds is None:
         return ""
     seconds = (durations.p50_seconds, durations.p95_seconds, durations.p99_seconds)
-    return " / ".join(map(_seconds, seconds))
+    return " / ".join(map(took, seconds))
 
 
 def _wait(row: TypePerformance) -> str:
