@@ -204,7 +204,7 @@ async def replay(
         if canaries and stopped is None:
             deadline = max(run.next_at, started_at) + timedelta(seconds=canary_timeout_seconds)
             handled = await _wait(context, queue, canaries, deadline, sleep)
-            failed = await _count_dead(context, queue, canaries, started_at)
+            failed = len(await dead_among(context, queue, canaries, started_at))
             stopped = (
                 StopReason.CANARY_DIED if failed else None if handled else StopReason.CANARY_TIMEOUT
             )
@@ -377,7 +377,7 @@ async def _wait(
     waiting = [*messages]
     while waiting:
         # While one message is unsettled there is no need to check the others.
-        if await _is_unsettled(context, queue, waiting[-1]):
+        if await is_unsettled(context, queue, waiting[-1]):
             if await context.store.now() >= deadline:
                 return False
             await sleep(CANARY_POLL_SECONDS)
@@ -386,7 +386,8 @@ async def _wait(
     return True
 
 
-async def _is_unsettled(context: Context, queue: str, message_id: UUID) -> bool:
+async def is_unsettled(context: Context, queue: str, message_id: UUID) -> bool:
+    """Whether a message is in its queue."""
     try:
         await context.store.messages.get(context.scope, queue, message_id)
     except NotFound:
@@ -394,19 +395,19 @@ async def _is_unsettled(context: Context, queue: str, message_id: UUID) -> bool:
     return True
 
 
-async def _count_dead(
+async def dead_among(
     context: Context, queue: str, messages: Iterable[UUID], since: datetime
-) -> int:
-    """Returns how many of the messages are open dead letters.
+) -> dict[UUID, str | None]:
+    """Those of the messages that are open dead letters, with their errors in one line.
 
     Searches only groups with a dead letter since then; usually there is none.
     """
     wanted = frozenset(messages)
     groups = await context.store.dead_letters.groups(context.scope, queue, LIST_LIMIT_MAX)
-    found: set[UUID] = set()
+    found: dict[UUID, str | None] = {}
     for selection in _selections(groups, since):
         found |= await _find_dead(context, queue, selection, wanted)
-    return len(found)
+    return found
 
 
 def _selections(groups: Sequence[DeadGroup], since: datetime) -> Iterator[Selection]:
@@ -427,12 +428,16 @@ def _selections(groups: Sequence[DeadGroup], since: datetime) -> Iterator[Select
 
 async def _find_dead(
     context: Context, queue: str, selection: Selection, wanted: frozenset[UUID]
-) -> set[UUID]:
-    found: set[UUID] = set()
+) -> dict[UUID, str | None]:
+    found: dict[UUID, str | None] = {}
     after: UUID | None = None
     while True:
         page = await list_dead_letters(context, queue, selection, after=after)
-        found.update(letter.message_id for letter in page.letters if letter.message_id in wanted)
+        found |= {
+            letter.message_id: summary(letter.error)
+            for letter in page.letters
+            if letter.message_id in wanted
+        }
         after = page.next
         if after is None:
             return found

@@ -8,23 +8,18 @@ for the next batch.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime
+from collections.abc import Iterable, Sequence
 from uuid import UUID
 
 import msgspec
 
 from tickwork.core.fields import Reader
-from tickwork.core.limits import LIST_LIMIT_MAX
 from tickwork.core.message.dead_letter import (
-    DEAD_LETTERS_AT_ONCE_MAX,
-    DeadGroup,
     Pace,
     Replayed,
     Selection,
 )
 from tickwork.core.message.dead_letter_fields import read_selection
-from tickwork.core.message.error_summary import summary
 from tickwork.core.operation import (
     DeadLetterSelection,
     Frozen,
@@ -42,9 +37,14 @@ from tickwork.core.operation import (
     retried,
     spacing_seconds,
 )
-from tickwork.errors import BacklogFull, NotFound
+from tickwork.errors import BacklogFull
 from tickwork.ops.context import Context
-from tickwork.ops.dead_letters import list_dead_letters, select_dead_letters
+from tickwork.ops.dead_letters import (
+    dead_among,
+    is_unsettled,
+    list_dead_letters,
+    select_dead_letters,
+)
 
 _SELECTION = msgspec.json.Decoder(DeadLetterSelection)
 
@@ -102,7 +102,7 @@ class _OnDeadLetters(ABC):
         now = await context.store.now()
         dead: dict[UUID, str | None] = {}
         if is_handled or now >= canaries_of(operation).until:
-            dead = await _dead_among(context, which.queue, messages, operation.started_at)
+            dead = await dead_among(context, which.queue, messages, operation.started_at)
         example = next(iter(dead.values()), None)
         next_ = after_canaries(
             operation, now, is_handled=is_handled, dead=len(dead), example=example
@@ -173,57 +173,6 @@ async def _is_any_left(context: Context, which: DeadLetterSelection) -> bool:
 async def _is_any_unsettled(context: Context, queue: str, messages: Iterable[UUID]) -> bool:
     """Whether one of the messages is in its queue; the last one sent is asked for first."""
     for message_id in reversed([*messages]):
-        try:
-            await context.store.messages.get(context.scope, queue, message_id)
-        except NotFound:
-            continue
-        return True
+        if await is_unsettled(context, queue, message_id):
+            return True
     return False
-
-
-async def _dead_among(
-    context: Context, queue: str, messages: Iterable[UUID], since: datetime
-) -> dict[UUID, str | None]:
-    """Those of the messages that are open dead letters, with their errors in one line.
-
-    Searches only groups with a dead letter since then; usually there is none.
-    """
-    wanted = frozenset(messages)
-    groups = await context.store.dead_letters.groups(context.scope, queue, LIST_LIMIT_MAX)
-    found: dict[UUID, str | None] = {}
-    for selection in _selections(groups, since):
-        found |= await _find_dead(context, queue, selection, wanted)
-    return found
-
-
-def _selections(groups: Sequence[DeadGroup], since: datetime) -> Iterator[Selection]:
-    if len(groups) == LIST_LIMIT_MAX:
-        # The list of groups may be incomplete.
-        yield Selection(limit=DEAD_LETTERS_AT_ONCE_MAX)
-        return
-    for group in groups:
-        if group.last_failed_at >= since:
-            yield Selection(
-                reason=group.reason,
-                fingerprint=group.fingerprint,
-                type=group.type,
-                no_type=group.type is None,
-                limit=DEAD_LETTERS_AT_ONCE_MAX,
-            )
-
-
-async def _find_dead(
-    context: Context, queue: str, selection: Selection, wanted: frozenset[UUID]
-) -> dict[UUID, str | None]:
-    found: dict[UUID, str | None] = {}
-    after: UUID | None = None
-    while True:
-        page = await list_dead_letters(context, queue, selection, after=after)
-        found |= {
-            letter.message_id: summary(letter.error)
-            for letter in page.letters
-            if letter.message_id in wanted
-        }
-        after = page.next
-        if after is None:
-            return found
