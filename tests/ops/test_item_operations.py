@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.conformance.acts import WORK, make_queue
+from tests.ops.test_health import diverge
 from tests.ops.test_operations import Dying, NodeDied
 from tests.stores.clock import VirtualClock
 from tests.stores.home import KINDS, Home
@@ -123,6 +124,19 @@ async def test_each_thing_that_fits_is_changed_once_and_later_ones_are_left(
     done = await carry_out(store, clock, operation)
     assert (done.state, done.done, done.failed, done.skipped) == (OperationState.DONE, 7, 0, 0)
     assert await changes(store, kind) == {**ONCE, "s-later": 0}
+
+
+async def test_runs_that_diverged_before_the_start_are_restarted(
+    store: Store, clock: VirtualClock
+) -> None:
+    await make_runs(store, "s0", "s1", "well", are_ended=False)
+    clock.advance(seconds=1)
+    for name in ("s0", "s1"):
+        await diverge(store, name)
+    operation = await start(store, "runs.restart", {"workflow": "order", "status": "diverged"})
+    done = await carry_out(store, clock, operation)
+    assert (done.state, done.done) == (OperationState.DONE, 2)
+    assert await changes(store, "runs.restart") == {"s0": 1, "s1": 1, "well": 0}
 
 
 @ALL

@@ -65,7 +65,7 @@ def _lines(health: HealthReport) -> Iterator[str]:
     if health.ok:
         yield f"All is well. Checked: {', '.join(health.checked)}."
     for problem in health.problems:
-        since = "" if problem.since is None else f" Since {problem.since:%Y-%m-%dT%H:%M:%SZ}."
+        since = "" if problem.since is None else f" Since {problem.since:%Y-%m-%d %H:%M:%S} UTC."
         yield f"{problem.severity:<7}  {problem.what}{since}"
         yield f"{'':7}  {problem.action}"
 

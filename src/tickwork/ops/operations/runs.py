@@ -62,7 +62,8 @@ class _OnRuns(OnItems):
                 run.id,
                 run.uid,
                 msgspec.json.encode((run.created_at, run.uid)).decode(),
-                is_new=run.finished_at is not None and run.finished_at > which.until,
+                is_new=max(run.finished_at or run.created_at, run.diverged_at or run.created_at)
+                > which.until,
             )
             for run in found
         ]
@@ -95,6 +96,6 @@ async def _terminate(context: Context, run_id: str) -> Any:
     return await terminate_run(context, run_id)
 
 
-RESTART = _OnRuns(_restart, _ENDED, str(RunStatus.FAILED))
+RESTART = _OnRuns(_restart, (*_ENDED, DIVERGED), str(RunStatus.FAILED))
 CANCEL = _OnRuns(_cancel, _OPEN, str(RunStatus.RUNNING))
 TERMINATE = _OnRuns(_terminate, _OPEN, str(RunStatus.RUNNING))
