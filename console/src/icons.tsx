@@ -14,6 +14,7 @@ const PATHS: Record<string, string> = {
   entities: 'M8 2l5.2 3v6L8 14l-5.2-3V5zM8 8v6M8 8L2.8 5M8 8l5.2-3',
   forecast: 'M2.5 13.5h11M4.5 13V9M8 13V4M11.5 13V7',
   capacity: 'M2.5 12a5.5 5.5 0 1 1 11 0M8 12l3-4.2',
+  usage: 'M2.5 2.5v11h11M5 10.5l2.5-3 2 1.8 3.5-4.8',
   nodes: 'M2.5 3h11v4h-11zM2.5 9h11v4h-11zM5 5h.2M5 11h.2',
   types: 'M3 3.5h10M8 3.5v9M5.5 12.5h5',
   history: 'M2.6 8a5.4 5.4 0 1 0 1.8-4M2.5 2.5V5h2.5M8 5v3.2l2 1.2',

@@ -105,3 +105,11 @@ def test_npm_packages_are_locked_by_hash_and_without_addresses() -> None:
     for name, package in packages.items():
         assert package["integrity"].startswith("sha512-"), name
         assert "resolved" not in package, name
+
+
+def test_every_page_in_the_navigation_has_a_picture() -> None:
+    sources = ROOT / "console" / "src"
+    places = re.findall(r"\['/(\w*)', '[A-Z]", (sources / "main.tsx").read_text())
+    pictures = re.findall(r"^  (\w+): 'M", (sources / "icons.tsx").read_text(), re.MULTILINE)
+    assert {place or "overview" for place in places} <= {*pictures}
+    assert len(places) > 15
