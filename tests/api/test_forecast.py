@@ -119,7 +119,7 @@ async def test_the_capacity_says_when_a_queue_falls_behind(http: Http) -> None:
     (late,) = found["shortfalls"]
     assert (late["name"], late["late_seconds"], late["limited_by"]) == ("q", 120.0, "rate_limit")
     assert late["words"].startswith(f"at {hour:02}:30 UTC 12 slots for queue q; its limit allows 6")
-    assert (found["lanes"][0]["verdict"], found["lanes"][0]["permits"]) == ("late", 0)
+    assert (found["lanes"][0]["verdict"], found["lanes"][0]["permits"]) == ("late", None)
     problem(await http.get("/v1/capacity?hours=0"), 422, "invalid_input")
 
 
